@@ -1,0 +1,88 @@
+package chat
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Entry is what a writer hands to a journal: a record without its numbers.
+type Entry struct {
+	Kind Kind
+	Run  string
+	// Logged asks the store for the next log number (what Pingerchips shows).
+	Logged bool
+	// N is how many Pilotoo envelopes the record is: 0, 1 or more.
+	N int
+	// Opens says that the record is the first of a segment, so that its first
+	// envelope is number 1.
+	Opens bool
+	Body  Body
+}
+
+// Record is an entry as the journal keeps it. The store gives the numbers; a
+// writer never chooses them.
+type Record struct {
+	// Pos is dense per thread within an epoch: the master order.
+	Pos uint64
+	// At is in Unix milliseconds and never goes backwards within a thread.
+	At int64
+	// W is how many records the run's owner had appended in this attempt
+	// before this one; 0 for a committed record.
+	W uint64
+	// Log is dense over the records that have one; 0 is none.
+	Log uint64
+	// Seq is the number of the first envelope that the record is.
+	Seq uint64
+	// Tag names the record, Prev the one before it: the chain that proves that
+	// nothing was lost in between.
+	Tag, Prev uint64
+	Entry
+}
+
+// wireRecord is a record as it is stored and sent between edges.
+type wireRecord struct {
+	Pos    uint64         `json:"p"`
+	At     int64          `json:"t"`
+	Kind   Kind           `json:"k"`
+	Run    string         `json:"r,omitempty"`
+	W      uint64         `json:"w,omitzero"`
+	Log    uint64         `json:"l,omitzero"`
+	Logged bool           `json:"g,omitzero"`
+	Seq    uint64         `json:"s,omitzero"`
+	N      int            `json:"n,omitzero"`
+	Opens  bool           `json:"o,omitzero"`
+	Tag    uint64         `json:"a"`
+	Prev   uint64         `json:"v"`
+	Body   jsontext.Value `json:"b"`
+}
+
+// Marshal writes the record as JSON.
+func (r *Record) Marshal() ([]byte, error) {
+	body, err := json.Marshal(r.Body)
+	if err != nil {
+		return nil, fmt.Errorf("chat: writing a %s record: %w", r.Kind, err)
+	}
+	return json.Marshal(wireRecord{r.Pos, r.At, r.Kind, r.Run, r.W, r.Log, r.Logged, r.Seq, r.N, r.Opens, r.Tag, r.Prev, body})
+}
+
+// ParseRecord reads what Marshal wrote. Unknown members of a body are kept; an
+// unknown kind is an error.
+func ParseRecord(b []byte) (*Record, error) {
+	var w wireRecord
+	if err := json.Unmarshal(b, &w); err != nil {
+		return nil, fmt.Errorf("chat: reading a record: %w", err)
+	}
+	body := NewBody(w.Kind)
+	if body == nil {
+		return nil, fmt.Errorf("chat: reading a record: no body for kind %q", w.Kind)
+	}
+	if err := json.Unmarshal(w.Body, body); err != nil {
+		return nil, fmt.Errorf("chat: reading a %s record: %w", w.Kind, err)
+	}
+	return &Record{
+		Pos: w.Pos, At: w.At, W: w.W, Log: w.Log, Seq: w.Seq, Tag: w.Tag, Prev: w.Prev,
+		Entry: Entry{Kind: w.Kind, Run: w.Run, Logged: w.Logged, N: w.N, Opens: w.Opens, Body: body},
+	}, nil
+}

@@ -1,0 +1,226 @@
+package chat
+
+import "github.com/go-json-experiment/json/jsontext"
+
+// RunStatus says where a run stands. A terminal status is final.
+type RunStatus string
+
+// The states of a run: pending → active ⇄ suspended → one of the last three.
+const (
+	RunPending   RunStatus = "pending"
+	RunActive    RunStatus = "active"
+	RunSuspended RunStatus = "suspended"
+	RunComplete  RunStatus = "complete"
+	RunCancelled RunStatus = "cancelled"
+	RunError     RunStatus = "error"
+)
+
+// Cause says why a run was ended from outside.
+type Cause string
+
+// The causes of a run.stop and of a run.end.
+const (
+	CauseNone     Cause = ""
+	CauseUser     Cause = "user"
+	CauseWithdraw Cause = "withdraw"
+	CauseTimeout  Cause = "timeout"
+	CauseAgent    Cause = "agent"
+	CauseEdgeLost Cause = "edge_lost"
+	CauseLogLost  Cause = "log_lost"
+	CauseShutdown Cause = "shutdown"
+	CauseDeleted  Cause = "deleted"
+)
+
+// The codes that a failed run may carry beside its agent's own.
+const (
+	CodeAgentError       = "AGENT_ERROR"
+	CodeAgentTimeout     = "AGENT_TIMEOUT"
+	CodeAgentUnavailable = "AGENT_UNAVAILABLE"
+	CodeAgentTruncated   = "UPSTREAM_TRUNCATED"
+	CodeEdgeLost         = "EDGE_LOST"
+	CodeLogLost          = "LOG_LOST"
+	CodeRunTimeout       = "RUN_TIMEOUT"
+	CodeShutdown         = "GATEWAY_RESTART"
+	CodeAnswerTooLong    = "ANSWER_TOO_LONG"
+)
+
+// Origin says who began a run and through which dialect.
+type Origin struct {
+	Dialect string  `json:"dialect,omitempty"`
+	By      Subject `json:"by,omitzero"`
+}
+
+// ToolKind says whether a client tool waits for its client.
+type ToolKind string
+
+// The kinds of client tools (PIL-066).
+const (
+	ToolBlocking ToolKind = "blocking"
+	ToolOneWay   ToolKind = "one-way"
+)
+
+// ClientTool is a tool that a window declared for one segment (PIL-062). It
+// lives in the run until that segment ends and is stored nowhere else (PIL-070).
+type ClientTool struct {
+	Name        string         `json:"name"`
+	Description string         `json:"description"`
+	Arguments   jsontext.Value `json:"arguments"`
+	Kind        ToolKind       `json:"kind"`
+	Result      jsontext.Value `json:"result,omitempty"`
+}
+
+// Run is one piece of agent work. A state holds the runs that have not ended.
+type Run struct {
+	ID      string    `json:"id"`
+	Status  RunStatus `json:"status"`
+	Agent   string    `json:"agent"`
+	Origin  Origin    `json:"origin,omitzero"`
+	Message string    `json:"message"`
+	// Opening is the user's message, kept until the run ends so that a window
+	// that joins in the middle is shown the question (PIL-113).
+	Opening *Message `json:"opening,omitempty"`
+	// Answer is the id that the run's message will have.
+	Answer string `json:"answer"`
+	Regen  string `json:"regen,omitempty"`
+	// Upstream is the thread id that the agent knows this branch by.
+	Upstream string `json:"upstream,omitempty"`
+	// Segments are the ids that Pilotoo and AG-UI show; the last is the
+	// current one.
+	Segments []string `json:"segments"`
+	// Drafted is how many of Parts belong to finished segments.
+	Drafted    int          `json:"drafted,omitempty"`
+	Parts      []*Part      `json:"parts,omitempty"`
+	Interrupts []*Interrupt `json:"interrupts,omitempty"`
+	Subagents  []Subagent   `json:"subagents,omitempty"`
+	Tools      []ClientTool `json:"tools,omitempty"`
+	// Withdrawn are questions of an earlier run that this one's message took
+	// back: the agent is told so with its next input (PIL-047).
+	Withdrawn []*Interrupt `json:"withdrawn,omitempty"`
+	// State is the agent's own state, given back to it on resume.
+	State jsontext.Value `json:"state,omitempty"`
+	// Stop is set once the run is sealed: it will end with this cause.
+	Stop *Stop `json:"stop,omitempty"`
+	// Detach lists the subagents' calls that were asked into the background
+	// and have not gone yet.
+	Detach    []string       `json:"detach,omitempty"`
+	Started   int64          `json:"started,omitempty"`
+	Suspended int64          `json:"suspended,omitempty"`
+	Usage     jsontext.Value `json:"usage,omitempty"`
+	// LastSeq is the number of the current segment's last envelope.
+	LastSeq uint64 `json:"lastSeq,omitempty"`
+	// SegmentPos is the position of the record that opened the current segment.
+	SegmentPos uint64 `json:"segmentPos,omitempty"`
+	Trace      string `json:"trace,omitempty"`
+
+	Unknown jsontext.Value `json:",unknown"`
+}
+
+// Segment is the id of the current segment.
+func (r *Run) Segment() string {
+	if len(r.Segments) == 0 {
+		return ""
+	}
+	return r.Segments[len(r.Segments)-1]
+}
+
+// Part finds a part by its id, or returns nil.
+func (r *Run) Part(id string) *Part {
+	for i := len(r.Parts) - 1; i >= 0; i-- {
+		if r.Parts[i].ID == id {
+			return r.Parts[i]
+		}
+	}
+	return nil
+}
+
+// Open returns the earliest interrupt that nobody has answered, or nil.
+func (r *Run) Open() *Interrupt {
+	for _, i := range r.Interrupts {
+		if i.Status == InterruptOpen {
+			return i
+		}
+	}
+	return nil
+}
+
+// Stop is why a run was sealed.
+type Stop struct {
+	Cause   Cause   `json:"cause"`
+	By      Subject `json:"by,omitzero"`
+	Code    string  `json:"code,omitempty"`
+	Message string  `json:"message,omitempty"`
+}
+
+// Subagent is a subagent's call within a run.
+type Subagent struct {
+	ID      string `json:"id"`
+	Call    string `json:"call,omitempty"`
+	Name    string `json:"name,omitempty"`
+	TaskID  string `json:"taskId,omitempty"`
+	Child   string `json:"child,omitempty"`
+	Running bool   `json:"running,omitempty"`
+}
+
+// InterruptKind says what a paused run waits for.
+type InterruptKind string
+
+// The kinds of interrupts.
+const (
+	InterruptApproval   InterruptKind = "approval"
+	InterruptClientTool InterruptKind = "client_tool"
+	InterruptQuestion   InterruptKind = "question"
+	InterruptOTP        InterruptKind = "otp"
+)
+
+// InterruptStatus says whether an interrupt still waits.
+type InterruptStatus string
+
+// The states of an interrupt; all but the first are final.
+const (
+	InterruptOpen      InterruptStatus = "open"
+	InterruptAnswered  InterruptStatus = "answered"
+	InterruptDeclined  InterruptStatus = "declined"
+	InterruptWithdrawn InterruptStatus = "withdrawn"
+	InterruptExpired   InterruptStatus = "expired"
+)
+
+// Interrupt is a question that a paused run waits on.
+type Interrupt struct {
+	ID   string        `json:"id"`
+	Kind InterruptKind `json:"kind"`
+	// Upstream is the agent's own id for the question.
+	Upstream string `json:"upstream,omitempty"`
+	Call     string `json:"call,omitempty"`
+	Tool     string `json:"tool,omitempty"`
+	// Payload is what a window is shown (PIL-117), Schema what an answer must
+	// match, where the agent said so.
+	Payload jsontext.Value `json:"payload,omitempty"`
+	Schema  jsontext.Value `json:"schema,omitempty"`
+	// Deadline is in Unix milliseconds; 0 is none.
+	Deadline int64           `json:"deadline,omitempty"`
+	Status   InterruptStatus `json:"status"`
+	Answer   jsontext.Value  `json:"answer,omitempty"`
+	By       Subject         `json:"by,omitzero"`
+	Segment  int             `json:"segment,omitempty"`
+
+	Unknown jsontext.Value `json:",unknown"`
+}
+
+// Todo is an entry of an agent's list (PIL-123).
+type Todo struct {
+	ID      string `json:"id,omitempty"`
+	Content string `json:"content"`
+	Status  string `json:"status"`
+}
+
+// Task is a subagent's work in the background (PIL-108).
+type Task struct {
+	ID      string `json:"taskId"`
+	Status  string `json:"status"`
+	Title   string `json:"title,omitempty"`
+	Parent  string `json:"parentThreadId"`
+	Child   string `json:"childThreadId"`
+	Call    string `json:"toolCallId,omitempty"`
+	Created int64  `json:"createdAt"`
+	Updated int64  `json:"updatedAt"`
+}

@@ -1,0 +1,81 @@
+package chat
+
+// View returns the messages of the default view, oldest first: of every group
+// of siblings the newest, and nothing that hangs below another (C11). list is
+// in the order of the records; a message whose parent is not in it is shown,
+// since what is older than the list cannot be told.
+//
+// A group is what follows forkOf to one root; messages that merely share a
+// parent are no alternatives, all of them are shown.
+func View(list []*Message) []*Message {
+	forked := false
+	for _, m := range list {
+		if m.ForkOf != "" {
+			forked = true
+			break
+		}
+	}
+	if !forked {
+		return list
+	}
+	byID := make(map[string]*Message, len(list))
+	for _, m := range list {
+		byID[m.ID] = m
+	}
+	root := func(m *Message) string {
+		id := m.ID
+		for n := 0; m != nil && m.ForkOf != "" && n <= len(list); n++ {
+			id = m.ForkOf
+			m = byID[id]
+		}
+		return id
+	}
+	newest := make(map[string]string, len(list))
+	for _, m := range list {
+		newest[root(m)] = m.ID
+	}
+	kept := make(map[string]bool, len(list))
+	view := make([]*Message, 0, len(list))
+	for _, m := range list {
+		_, known := byID[m.Parent]
+		if newest[root(m)] == m.ID && (!known || kept[m.Parent]) {
+			kept[m.ID] = true
+			view = append(view, m)
+		}
+	}
+	return view
+}
+
+// Node is what an index tells of an id without loading its message.
+type Node struct {
+	Role   Role   `json:"role,omitempty"`
+	Parent string `json:"parent,omitempty"`
+	ForkOf string `json:"forkOf,omitempty"`
+	// Run says that the id is a run's, not a message's.
+	Run bool `json:"run,omitempty"`
+}
+
+// NodesOf returns what the id index must learn from the entries. Ids of runs
+// are prefixed, so that a run and a message may have the same id.
+func NodesOf(entries []Entry) map[string]Node {
+	nodes := make(map[string]Node)
+	add := func(m *Message) {
+		if m != nil {
+			nodes[m.ID] = Node{Role: m.Role, Parent: m.Parent, ForkOf: m.ForkOf}
+		}
+	}
+	for _, e := range entries {
+		switch b := e.Body.(type) {
+		case *MessageBody:
+			add(b.Message)
+		case *RunPendingBody:
+			nodes[RunNode(b.Run.ID)] = Node{Run: true}
+		case *RunEndBody:
+			add(b.Message)
+		}
+	}
+	return nodes
+}
+
+// RunNode is the id under which the index knows a run.
+func RunNode(run string) string { return "run\x00" + run }
