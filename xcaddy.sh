@@ -44,10 +44,14 @@ install_debian() {
 	command -v apt-get >/dev/null || die "$1 is missing and there is no apt-get here: install it and try again"
 	[ "$(id -u)" = 0 ] || die "$1 is missing and only root can install it: run 'sudo apt-get install $2', then try again"
 	say "installing $2"
+	mkdir -p $cache
 	export DEBIAN_FRONTEND=noninteractive
-	[ $apt_updated = yes ] || apt-get update -qq >&2
+	if ! { [ $apt_updated = yes ] || apt-get update; } >$cache/apt.log 2>&1 ||
+		! apt-get install -y --no-install-recommends "$2" >>$cache/apt.log 2>&1; then
+		cat $cache/apt.log >&2
+		die "apt-get could not install $2; its output is above"
+	fi
 	apt_updated=yes
-	apt-get install -y -qq --no-install-recommends "$2" >&2
 }
 
 # --- build ------------------------------------------------------------------
@@ -126,7 +130,7 @@ run() {
 		die "port $PORT is taken: choose another with PORT=8081 ./xcaddy.sh run"
 	fi
 	build_cached
-	mkdir -p "$PARLANCE_DATA"
+	(umask 077 && mkdir -p "$PARLANCE_DATA")
 	say "threads are kept in $PARLANCE_DATA"
 	announce &
 	exec $binary run --config Caddyfile.example --adapter caddyfile
