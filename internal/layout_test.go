@@ -18,7 +18,7 @@ import (
 
 const (
 	modulePath = "github.com/parlance-gateway/parlance"
-	caddyPath  = "github.com/caddyserver/"
+	caddyPath  = "github.com" + "/caddyserver/"
 	maxLines   = 600
 )
 
