@@ -290,6 +290,10 @@ func (r *Run) EndSealed(at int64) Entry {
 	return r.End(End{Status: status, Cause: r.Stop.Cause, Code: code, Text: text, At: at})
 }
 
+// Answered makes the message of a run that ended in an error, with the parts
+// that it has.
+func (r *Run) Answered(at int64) *Message { return r.message(End{Status: RunError, At: at}) }
+
 func (r *Run) message(e End) *Message {
 	m := &Message{
 		ID: r.Answer, Role: Assistant, Parent: r.Message, Regen: r.Regen, Run: r.ID,

@@ -216,7 +216,7 @@ type Commit struct {
 	// Nodes goes into the thread's index of ids.
 	Nodes map[string]chat.Node
 	// Segments are fresh segment ids, to be found by Segment.
-	Segments map[string]string
+	Segments []string
 	// Result is kept with the command's id, for its own retry.
 	Result []byte
 }

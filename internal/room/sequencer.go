@@ -1,0 +1,282 @@
+package room
+
+import (
+	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/journal"
+)
+
+// Bounds of a sequencer.
+const (
+	// holdLimit is how many records may wait for a hole to fill.
+	holdLimit = 4096
+	// recentTags is how many applied records are remembered by tag, to tell an
+	// echo from a foreign record.
+	recentTags = 1024
+	// pastEpochs is how many former epochs are remembered: seeing one again
+	// proves that the store lost a reset.
+	pastEpochs = 16
+	// holePatience is how long a hole may wait for a late notice, in ms.
+	holePatience = 20
+	// probeEvery is how often a room with a live run compares itself with the
+	// store although nothing seems wrong, in ms.
+	probeEvery = 10_000
+)
+
+// Sequencer puts the records of one thread in order and proves losses. A
+// record is applied only if it follows the last one in position and by tag; an
+// echo is known by its tag, never by its position.
+type Sequencer struct {
+	Epoch uint64
+	State *chat.State
+	// Rev is the newest revision that this edge saw acknowledged.
+	Rev journal.Rev
+	// Ready is false until the first load.
+	Ready bool
+
+	held   map[uint64]*chat.Record
+	holeAt int64
+	tags   []uint64 // of the newest applied records, oldest first
+	past   []uint64
+
+	want    bool // a load is wanted
+	loading bool // a load is in flight
+	from    journal.Cursor
+	base    *chat.State // at from
+	revSent journal.Rev
+	checked int64
+}
+
+// Step is what a sequencer asks for after an input.
+type Step struct {
+	// Applied are the records that were applied, in order, with the states
+	// around them.
+	Applied []Change
+	// Load asks for a load from the cursor; the answer goes to Loaded or Failed.
+	Load *journal.Cursor
+	// Reset asks for a new epoch, because of a proved loss. NewEpoch and the
+	// tags are for the shell to draw; whatever the answer, the shell calls Resync after
+	// it.
+	Reset *journal.Reset
+	// Close says that every member must come back, and why.
+	Close CloseReason
+	// Gone says that the thread is no longer there.
+	Gone bool
+}
+
+// Cursor is where the sequencer stands.
+func (q *Sequencer) Cursor() journal.Cursor {
+	if !q.Ready {
+		return journal.Cursor{}
+	}
+	return journal.Cursor{Epoch: q.Epoch, Pos: q.State.Pos, Tag: q.State.Tag}
+}
+
+// Resync asks for a load: the channel was interrupted, or a reset was tried.
+func (q *Sequencer) Resync(now int64) Step {
+	q.want = true
+	return q.load(now)
+}
+
+// Notice takes records from the thread's channel or from a write's own answer.
+func (q *Sequencer) Notice(n journal.Notice, now int64) Step {
+	var s Step
+	switch {
+	case n.Resync, n.Deleted, n.Reset, !q.Ready, n.Epoch != q.Epoch:
+		// Nothing here can be judged without the store.
+		q.want = true
+	default:
+		if later(n.Rev, q.Rev) {
+			q.Rev = n.Rev
+		}
+		for _, r := range n.Records {
+			q.take(r, &s, now)
+		}
+		q.drain(&s)
+	}
+	s.Load = q.load(now).Load
+	return s
+}
+
+func later(a, b journal.Rev) bool { return a.N > b.N }
+
+// take applies a record, keeps it for later, or finds it suspicious.
+func (q *Sequencer) take(r *chat.Record, s *Step, now int64) {
+	switch {
+	case r.Pos <= q.State.Pos:
+		if tag, ok := q.tagOf(r.Pos); ok && tag != r.Tag {
+			q.want = true
+		}
+	case r.Pos == q.State.Pos+1:
+		if r.Prev != q.State.Tag {
+			// It follows a record that we do not have at our position: either
+			// it or we are of a history that was lost. The store decides.
+			q.want = true
+			return
+		}
+		q.apply(r, s)
+	case len(q.held) >= holdLimit:
+		clear(q.held)
+		q.want = true
+	default:
+		if q.held == nil {
+			q.held = make(map[uint64]*chat.Record)
+		}
+		if len(q.held) == 0 {
+			q.holeAt = now
+		}
+		q.held[r.Pos] = r
+	}
+}
+
+func (q *Sequencer) apply(r *chat.Record, s *Step) {
+	before := q.State
+	q.State = before.Apply(r)
+	if len(q.tags) >= 2*recentTags {
+		q.tags = append(q.tags[:0], q.tags[recentTags:]...)
+	}
+	q.tags = append(q.tags, r.Tag)
+	s.Applied = append(s.Applied, Change{Epoch: q.Epoch, Record: r, Before: before, After: q.State})
+}
+
+// drain applies held records for as long as they follow.
+func (q *Sequencer) drain(s *Step) {
+	for len(q.held) > 0 {
+		r, ok := q.held[q.State.Pos+1]
+		if !ok {
+			break
+		}
+		delete(q.held, r.Pos)
+		if r.Prev != q.State.Tag {
+			q.want = true
+			break
+		}
+		q.apply(r, s)
+	}
+	for pos := range q.held {
+		if pos <= q.State.Pos {
+			delete(q.held, pos)
+		}
+	}
+}
+
+// tagOf is the tag of the applied record at pos, if it is remembered.
+func (q *Sequencer) tagOf(pos uint64) (uint64, bool) {
+	back := q.State.Pos - pos
+	if back >= uint64(len(q.tags)) {
+		return 0, false
+	}
+	return q.tags[uint64(len(q.tags))-1-back], true
+}
+
+// Tick looks at the clock: a hole that nobody filled, or a probe that is due.
+func (q *Sequencer) Tick(now int64) Step {
+	if len(q.held) > 0 && now-q.holeAt >= holePatience {
+		q.want = true
+	}
+	if q.Ready && len(q.State.Runs) > 0 && now-q.checked >= probeEvery {
+		q.want = true
+	}
+	return q.load(now)
+}
+
+func (q *Sequencer) load(now int64) Step {
+	if !q.want || q.loading {
+		return Step{}
+	}
+	q.want, q.loading, q.checked = false, true, now
+	q.from, q.base, q.revSent = q.Cursor(), q.State, q.Rev
+	c := q.from
+	return Step{Load: &c}
+}
+
+// Failed takes a load that had no answer; the shell calls Resync after a pause.
+func (q *Sequencer) Failed() { q.loading, q.want = false, true }
+
+// Loaded takes the store's answer to the load that is in flight.
+func (q *Sequencer) Loaded(snap journal.Snapshot, now int64) Step {
+	var s Step
+	q.loading = false
+	known := q.Ready && q.State.Exists
+	switch {
+	case !snap.Exists && !known:
+		q.start(snap)
+		s.Gone = snap.Deleted
+	case snap.Deleted:
+		s.Close, s.Gone = CloseDeleted, true
+	case !snap.Exists:
+		// It vanished without a tombstone: the store lost all of it.
+		s.Close, s.Gone = CloseEpoch, true
+	case !q.Ready:
+		q.start(snap)
+	case snap.Meta.Epoch != q.Epoch:
+		if q.was(snap.Meta.Epoch) {
+			// An epoch that had ended is back: the store lost a reset.
+			q.prove(snap, &s)
+			break
+		}
+		if q.State.Exists {
+			s.Close = CloseEpoch
+		}
+		q.start(snap)
+	case snap.Behind:
+		s.Close = CloseBehind
+		q.start(snap)
+	case !snap.Continues, q.lostRev(snap.Meta.Rev):
+		q.prove(snap, &s)
+	default:
+		if later(snap.Meta.Rev, q.Rev) {
+			q.Rev = snap.Meta.Rev
+		}
+		for _, r := range snap.Records {
+			q.take(r, &s, now)
+		}
+		q.drain(&s)
+	}
+	if s.Reset == nil {
+		s.Load = q.load(now).Load
+	}
+	return s
+}
+
+func (q *Sequencer) lostRev(r journal.Rev) bool {
+	return r.N < q.revSent.N || (r.N == q.revSent.N && r.Tag != q.revSent.Tag)
+}
+
+// start takes the snapshot as it is.
+func (q *Sequencer) start(snap journal.Snapshot) {
+	if q.Ready && q.Epoch != snap.Meta.Epoch && q.Epoch != 0 {
+		q.past = append(q.past, q.Epoch)
+		if len(q.past) > pastEpochs {
+			q.past = q.past[1:]
+		}
+	}
+	q.Ready, q.Epoch, q.Rev = true, snap.Meta.Epoch, snap.Meta.Rev
+	q.State = snap.State(nil)
+	clear(q.held)
+	q.tags = q.tags[:0]
+	for _, r := range snap.Records[max(0, len(snap.Records)-recentTags):] {
+		q.tags = append(q.tags, r.Tag)
+	}
+}
+
+func (q *Sequencer) was(epoch uint64) bool {
+	for _, e := range q.past {
+		if e == epoch {
+			return true
+		}
+	}
+	return false
+}
+
+// prove asks for a new epoch over what the store still has. Positions and log
+// numbers leap beyond anything that this edge has shown.
+func (q *Sequencer) prove(snap journal.Snapshot, s *Step) {
+	base := snap.State(q.base).Clip()
+	base.Pos = max(snap.Meta.Pos, q.State.Pos) + journal.PositionJump
+	base.Log = max(snap.Meta.Log, q.State.Log) + journal.PositionJump
+	s.Reset = &journal.Reset{
+		Seen: journal.Cursor{Epoch: snap.Meta.Epoch, Pos: snap.Meta.Pos, Tag: snap.Meta.Tag},
+		Base: base,
+	}
+	q.want = true
+}
