@@ -1,0 +1,100 @@
+package engineio
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+)
+
+// Opcodes of RFC 6455 §5.2, with FIN set: a server of ours never fragments.
+const (
+	finText   = 0x80 | 0x1
+	finBinary = 0x80 | 0x2
+	finClose  = 0x80 | 0x8
+)
+
+// separator stands between the packets of a polling payload.
+const separator = 0x1e
+
+// entryOverhead is what a queued packet costs beside its bytes.
+const entryOverhead = 32
+
+// Packet is one message, or several that must stay together, encoded once for
+// both transports. It is immutable: any number of sessions may send it at once.
+type Packet struct {
+	wire []byte // whole WebSocket frames, as a server sends them
+	text []byte // the same for a polling payload
+}
+
+// NewMessage encodes a text message, the concatenation of parts, followed by
+// binary messages between which nothing else will be sent. It copies all bytes.
+// The text must be valid UTF-8 without the byte 0x1e.
+func NewMessage(parts [][]byte, attachments ...[]byte) Packet {
+	n := 1
+	for _, p := range parts {
+		n += len(p)
+	}
+	size := headerSize(n) + n
+	for _, a := range attachments {
+		size += headerSize(len(a)) + len(a)
+	}
+	b := appendHeader(make([]byte, 0, size), finText, n)
+	head := len(b)
+	b = append(b, '4')
+	for _, p := range parts {
+		b = append(b, p...)
+	}
+	text := b[head:len(b):len(b)]
+	if len(attachments) == 0 {
+		return Packet{wire: b, text: text}
+	}
+	text = append([]byte(nil), text...)
+	for _, a := range attachments {
+		b = append(appendHeader(b, finBinary, len(a)), a...)
+		text = append(text, separator, 'b')
+		text = base64.StdEncoding.AppendEncode(text, a)
+	}
+	return Packet{wire: b, text: text}
+}
+
+// NewBinary encodes one binary message.
+func NewBinary(data []byte) Packet {
+	b := make([]byte, 0, headerSize(len(data))+len(data))
+	b = append(appendHeader(b, finBinary, len(data)), data...)
+	text := base64.StdEncoding.AppendEncode([]byte{'b'}, data)
+	return Packet{wire: b, text: text}
+}
+
+// Size is the packet's length on a WebSocket, in bytes.
+func (p *Packet) Size() int { return len(p.wire) }
+
+func (p *Packet) cost() int { return len(p.wire) + entryOverhead }
+
+// control encodes a packet of another type than message.
+func control(s string) Packet {
+	b := appendHeader(make([]byte, 0, headerSize(len(s))+len(s)), finText, len(s))
+	head := len(b)
+	b = append(b, s...)
+	return Packet{wire: b, text: b[head:]}
+}
+
+var pingPacket = control("2")
+
+func headerSize(n int) int {
+	switch {
+	case n < 126:
+		return 2
+	case n <= 0xffff:
+		return 4
+	}
+	return 10
+}
+
+func appendHeader(b []byte, op byte, n int) []byte {
+	switch headerSize(n) {
+	case 2:
+		return append(b, op, byte(n))
+	case 4:
+		return binary.BigEndian.AppendUint16(append(b, op, 126), uint16(n))
+	}
+	return binary.BigEndian.AppendUint64(append(b, op, 127), uint64(n))
+}

@@ -1,0 +1,143 @@
+package engineio
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// maxProbes bounds the upgrades a session may try, and maxProbePings the probes
+// of each: enough for any bad network, too few to be of use to anyone else.
+const (
+	maxProbes     = 16
+	maxProbePings = 4
+	probeLimit    = 64 // bytes of a message before the upgrade
+)
+
+var probePong = control("3probe")
+
+// probe is a WebSocket on its way to become a session's transport.
+type probe struct {
+	wire     *wire // nil until the request is answered
+	answered bool  // the client has its pong: GETs must be released
+}
+
+// upgrade serves a WebSocket request for a session that exists.
+func (s *Session) upgrade(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.overdue(s.srv.clock.now())
+	alive := s.state == open
+	var p *probe
+	if alive && s.ws == nil && s.probe == nil && s.probes < maxProbes {
+		p = &probe{}
+		s.probe = p
+		s.probes++
+	}
+	s.mu.Unlock()
+	if !alive {
+		fail(w, unknownSession)
+		return
+	}
+	ws, err := s.srv.hijack(w, r)
+	if p == nil {
+		// Accepted and closed, as the reference does: a browser shows a failed
+		// handshake as an error, and the session's own transport is unaffected.
+		if err == nil {
+			s.srv.wg.Add(1)
+			go func() {
+				defer s.srv.wg.Done()
+				ws.refuse(closePolicy)
+			}()
+		}
+		return
+	}
+	if err != nil {
+		s.unprobe(p)
+		return
+	}
+	s.mu.Lock()
+	p.wire = ws
+	dead := s.state != open
+	s.mu.Unlock()
+	if dead {
+		_ = ws.ws.CloseNow()
+		return
+	}
+	s.srv.wg.Add(1)
+	go func() {
+		defer s.srv.wg.Done()
+		if s.probing(p) {
+			s.read(ws)
+			return
+		}
+		s.unprobe(p)
+		ws.refuse(closePolicy)
+	}()
+}
+
+func (s *Session) unprobe(p *probe) {
+	s.mu.Lock()
+	if s.probe == p {
+		s.probe = nil
+	}
+	s.mu.Unlock()
+}
+
+// probing serves the exchange 2probe, 3probe, 5 and says whether the WebSocket
+// is now the session's transport. A session whose upgrade fails lives on.
+func (s *Session) probing(p *probe) bool {
+	ws := p.wire
+	_ = ws.SetReadDeadline(time.Now().Add(s.srv.o.UpgradeTimeout))
+	ws.ws.SetReadLimit(probeLimit)
+	for pings := 0; ; {
+		m, err := ws.readMessage()
+		switch {
+		case err != nil || m.Binary:
+			return false
+		case string(m.Data) == "2probe" && pings < maxProbePings:
+			pings++
+			if _, err := ws.Write(probePong.wire); err != nil {
+				return false
+			}
+			s.mu.Lock()
+			p.answered = true
+			s.kick() // the GET that waits must learn of it
+			s.mu.Unlock()
+		case string(m.Data) == "5":
+			return s.takeOver(p)
+		default:
+			return false
+		}
+	}
+}
+
+// takeOver makes the probe's WebSocket the transport. What is queued goes there,
+// before anything newer.
+func (s *Session) takeOver(p *probe) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != open {
+		return false
+	}
+	_ = p.wire.SetReadDeadline(time.Time{})
+	p.wire.ws.SetReadLimit(s.maxPayload)
+	s.kick() // a GET that still waits is a stray now
+	s.probe, s.ws = nil, p.wire
+	if len(s.queue) > 0 || s.beat.unsent {
+		s.kick()
+	}
+	return true
+}
+
+// refuse closes a WebSocket that is no session's transport.
+func (w *wire) refuse(code websocket.StatusCode) {
+	_ = w.writeClose(code)
+	_ = w.SetReadDeadline(time.Now().Add(closeWait))
+	for {
+		if _, err := w.readMessage(); err != nil {
+			break
+		}
+	}
+	_ = w.ws.CloseNow()
+}
