@@ -59,6 +59,8 @@ type Step struct {
 	Reset *journal.Reset
 	// Close says that every member must come back, and why.
 	Close CloseReason
+	// Restarted says that the state was taken anew, not reached by Applied.
+	Restarted bool
 	// Gone says that the thread is no longer there.
 	Gone bool
 }
@@ -168,14 +170,18 @@ func (q *Sequencer) tagOf(pos uint64) (uint64, bool) {
 	return q.tags[uint64(len(q.tags))-1-back], true
 }
 
+// Hole says whether a record waits for one before it.
+func (q *Sequencer) Hole() bool { return len(q.held) > 0 }
+
+// Due says whether Tick would ask for anything.
+func (q *Sequencer) Due(now int64) bool {
+	return (len(q.held) > 0 && now-q.holeAt >= holePatience) ||
+		(q.Ready && len(q.State.Runs) > 0 && now-q.checked >= probeEvery)
+}
+
 // Tick looks at the clock: a hole that nobody filled, or a probe that is due.
 func (q *Sequencer) Tick(now int64) Step {
-	if len(q.held) > 0 && now-q.holeAt >= holePatience {
-		q.want = true
-	}
-	if q.Ready && len(q.State.Runs) > 0 && now-q.checked >= probeEvery {
-		q.want = true
-	}
+	q.want = q.want || q.Due(now)
 	return q.load(now)
 }
 
@@ -199,7 +205,7 @@ func (q *Sequencer) Loaded(snap journal.Snapshot, now int64) Step {
 	known := q.Ready && q.State.Exists
 	switch {
 	case !snap.Exists && !known:
-		q.start(snap)
+		q.start(snap, &s)
 		s.Gone = snap.Deleted
 	case snap.Deleted:
 		s.Close, s.Gone = CloseDeleted, true
@@ -207,7 +213,7 @@ func (q *Sequencer) Loaded(snap journal.Snapshot, now int64) Step {
 		// It vanished without a tombstone: the store lost all of it.
 		s.Close, s.Gone = CloseEpoch, true
 	case !q.Ready:
-		q.start(snap)
+		q.start(snap, &s)
 	case snap.Meta.Epoch != q.Epoch:
 		if q.was(snap.Meta.Epoch) {
 			// An epoch that had ended is back: the store lost a reset.
@@ -217,10 +223,10 @@ func (q *Sequencer) Loaded(snap journal.Snapshot, now int64) Step {
 		if q.State.Exists {
 			s.Close = CloseEpoch
 		}
-		q.start(snap)
+		q.start(snap, &s)
 	case snap.Behind:
 		s.Close = CloseBehind
-		q.start(snap)
+		q.start(snap, &s)
 	case !snap.Continues, q.lostRev(snap.Meta.Rev):
 		q.prove(snap, &s)
 	default:
@@ -243,7 +249,8 @@ func (q *Sequencer) lostRev(r journal.Rev) bool {
 }
 
 // start takes the snapshot as it is.
-func (q *Sequencer) start(snap journal.Snapshot) {
+func (q *Sequencer) start(snap journal.Snapshot, s *Step) {
+	s.Restarted = true
 	if q.Ready && q.Epoch != snap.Meta.Epoch && q.Epoch != 0 {
 		q.past = append(q.past, q.Epoch)
 		if len(q.past) > pastEpochs {

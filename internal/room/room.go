@@ -1,0 +1,264 @@
+package room
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/journal"
+)
+
+// inboxLimit bounds the notices that wait for a room; beyond it the room is
+// told to load instead.
+const inboxLimit = 1024
+
+// Room is a thread that is open on this edge. One goroutine at a time works
+// off its inbox, and none while it is empty, so an idle room costs no stack.
+type Room struct {
+	rooms *Rooms
+	key   chat.Key
+	users int // guarded by rooms.mu
+	ready chan struct{}
+
+	followOnce sync.Once
+	unfollow   func()
+
+	// inMu guards what waits to be worked off.
+	inMu    sync.Mutex
+	inbox   []journal.Notice
+	working bool
+	stopped bool
+	// holeTimer runs while a hole is being watched.
+	holeTimer *time.Timer
+
+	// mu guards what members see. It is held while a change is delivered, so
+	// that members get changes in order; delivering only queues.
+	mu       sync.Mutex
+	seq      Sequencer
+	ring     ring
+	seats    map[*Seat]struct{}
+	watchers map[*Watcher]struct{}
+}
+
+func newRoom(rs *Rooms, key chat.Key) *Room {
+	return &Room{
+		rooms: rs, key: key, ready: make(chan struct{}),
+		seats: make(map[*Seat]struct{}), watchers: make(map[*Watcher]struct{}),
+	}
+}
+
+func (r *Room) follow() {
+	r.followOnce.Do(func() { r.unfollow = r.rooms.j.Follow(r.key, r.put) })
+}
+
+// stop ends the subscription; what is being worked off ends by itself.
+func (r *Room) stop() {
+	r.inMu.Lock()
+	r.stopped = true
+	r.inbox = nil
+	if r.holeTimer != nil {
+		r.holeTimer.Stop()
+	}
+	r.inMu.Unlock()
+	r.follow() // so that unfollow is set, or never will be
+	if r.unfollow != nil {
+		r.unfollow()
+	}
+}
+
+// put hands a notice to the room. It never blocks.
+func (r *Room) put(n journal.Notice) {
+	r.inMu.Lock()
+	defer r.inMu.Unlock()
+	if r.stopped {
+		return
+	}
+	if len(r.inbox) >= inboxLimit {
+		r.inbox = append(r.inbox[:0], journal.Notice{Resync: true})
+	} else {
+		r.inbox = append(r.inbox, n)
+	}
+	if !r.working {
+		r.working = true
+		r.rooms.wg.Add(1)
+		go r.work()
+	}
+}
+
+func (r *Room) work() {
+	defer r.rooms.wg.Done()
+	for {
+		r.inMu.Lock()
+		if len(r.inbox) == 0 || r.stopped || r.rooms.ctx.Err() != nil {
+			r.working = false
+			r.inMu.Unlock()
+			return
+		}
+		batch := r.inbox
+		r.inbox = nil
+		r.inMu.Unlock()
+		for _, n := range batch {
+			r.mu.Lock()
+			step := r.seq.Notice(n, r.rooms.o.Now())
+			r.carry(&step)
+			hole := r.seq.Hole()
+			r.mu.Unlock()
+			r.serve(step)
+			if hole {
+				r.watchHole()
+			}
+		}
+	}
+}
+
+// watchHole looks again once a hole has had its time to fill by itself.
+func (r *Room) watchHole() {
+	r.inMu.Lock()
+	defer r.inMu.Unlock()
+	if r.holeTimer == nil {
+		r.holeTimer = time.AfterFunc(2*holePatience*time.Millisecond, func() {
+			r.inMu.Lock()
+			r.holeTimer = nil
+			r.inMu.Unlock()
+			r.tick()
+		})
+	}
+}
+
+// tick does nothing but look, unless a hole has waited or a probe is due.
+func (r *Room) tick() {
+	r.mu.Lock()
+	due := r.seq.Due(r.rooms.o.Now())
+	r.mu.Unlock()
+	if due {
+		r.put(journal.Notice{Resync: true})
+	}
+}
+
+// serve does the I/O that a step asked for, until no step asks for more.
+func (r *Room) serve(step Step) {
+	for step.Load != nil || step.Reset != nil {
+		if r.rooms.ctx.Err() != nil {
+			return
+		}
+		if step.Reset != nil {
+			step = r.reset(*step.Reset)
+			continue
+		}
+		snap, err := r.load(*step.Load)
+		r.mu.Lock()
+		if err != nil {
+			r.seq.Failed()
+			r.mu.Unlock()
+			r.rooms.o.Logger.Warn("room could not read its thread", "realm", r.key.Realm, "error", err)
+			r.pause()
+			r.mu.Lock()
+			step = r.seq.Resync(r.rooms.o.Now())
+			r.mu.Unlock()
+			continue
+		}
+		fresh := !r.seq.Ready
+		step = r.seq.Loaded(snap, r.rooms.o.Now())
+		if step.Restarted {
+			r.refill(snap)
+		}
+		r.carry(&step)
+		if fresh && r.seq.Ready {
+			close(r.ready)
+		}
+		r.mu.Unlock()
+	}
+}
+
+func (r *Room) load(from journal.Cursor) (journal.Snapshot, error) {
+	ctx, cancel := context.WithTimeout(r.rooms.ctx, r.rooms.o.LoadTimeout)
+	defer cancel()
+	return r.rooms.j.Load(ctx, journal.Load{Key: r.key, From: from})
+}
+
+// reset asks for a new epoch, and then looks at what the store has: this
+// edge's, or that of another which was faster.
+func (r *Room) reset(q journal.Reset) Step {
+	q.Key, q.NewEpoch, q.Tag = r.key, r.rooms.o.Random()|1, r.rooms.o.Random()>>1
+	q.Base.Tag = q.Tag
+	ctx, cancel := context.WithTimeout(r.rooms.ctx, r.rooms.o.LoadTimeout)
+	res, err := r.rooms.j.Reset(ctx, q)
+	cancel()
+	if err != nil {
+		r.pause()
+	}
+	r.rooms.o.Logger.Error("the journal lost records: a new epoch begins", "realm", r.key.Realm, "result", res.String())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seq.Resync(r.rooms.o.Now())
+}
+
+func (r *Room) pause() {
+	t := time.NewTimer(r.rooms.o.RetryPause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-r.rooms.ctx.Done():
+	}
+}
+
+// refill makes the ring what the snapshot has of live segments.
+func (r *Room) refill(snap journal.Snapshot) {
+	r.ring = ring{}
+	for _, rec := range snap.Records {
+		r.ring.push(rec)
+	}
+	r.ring.trim(r.seq.State)
+}
+
+// carry shows what a step applied to watchers and members, with r.mu held.
+func (r *Room) carry(step *Step) {
+	if step.Close != "" {
+		r.closeLocked(step.Close)
+	}
+	for i := range step.Applied {
+		c := &step.Applied[i]
+		c.Key = r.key
+		it := r.ring.push(c.Record)
+		for w := range r.watchers {
+			w.Change(c)
+		}
+		for s := range r.seats {
+			if s.holds > 0 {
+				continue
+			}
+			if e := it.as(s.variant, c); e != nil {
+				s.member.Deliver(e)
+			}
+		}
+		if len(r.ring.items) > ringRecords || c.Record.Kind == chat.KindRunEnd || r.ring.bytes > ringBytes {
+			r.ring.trim(c.After)
+		}
+	}
+}
+
+func (r *Room) closeAll(why CloseReason) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closeLocked(why)
+}
+
+func (r *Room) closeLocked(why CloseReason) {
+	for s := range r.seats {
+		r.drop(s, why)
+	}
+	for w := range r.watchers {
+		w.Epoch(why)
+	}
+}
+
+// drop closes a seat; its user still calls Leave.
+func (r *Room) drop(s *Seat, why CloseReason) {
+	if s.gone {
+		return
+	}
+	s.gone = true
+	delete(r.seats, s)
+	s.member.Close(why)
+}

@@ -1,0 +1,123 @@
+package room
+
+import "github.com/parlance-gateway/parlance/internal/chat"
+
+// Seat is a member's place in a room. A held seat is delivered nothing; what
+// comes meanwhile waits in the room and is delivered at Release, in order from
+// the seat's own position. All methods may be called from any goroutine, and
+// none from within Member.
+type Seat struct {
+	room    *Room
+	variant Variant
+	member  Member
+	// Guarded by room.mu.
+	holds int
+	state *chat.State // of a held seat
+	pos   uint64
+	gone  bool // dropped from the room
+	left  bool // given up by its user
+}
+
+// State is the thread at the seat's position.
+func (s *Seat) State() *chat.State {
+	s.room.mu.Lock()
+	defer s.room.mu.Unlock()
+	if s.holds > 0 {
+		return s.state
+	}
+	return s.room.seq.State
+}
+
+// Live returns the encodings of the records of live runs' current segments, up
+// to the seat's position, oldest first. truncated says that the room no longer
+// has the beginning of one (PIL-165).
+func (s *Seat) Live() (enc []any, truncated bool) {
+	r := s.room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	st := r.seq.State
+	if s.holds > 0 {
+		st = s.state
+	}
+	from := make(map[string]uint64, len(st.Runs))
+	for _, run := range st.Runs {
+		if run.Status == chat.RunSuspended || run.Status == chat.RunPending {
+			continue
+		}
+		from[run.ID] = run.SegmentPos
+		if len(r.ring.items) == 0 || r.ring.items[0].rec.Pos > run.SegmentPos {
+			truncated = true
+		}
+	}
+	for i := range r.ring.items {
+		it := &r.ring.items[i]
+		if it.rec.Pos > st.Pos {
+			break
+		}
+		if pos, live := from[it.rec.Run]; !live || it.rec.Pos < pos {
+			continue
+		}
+		if e := it.as(s.variant, &Change{Key: r.key, Epoch: r.seq.Epoch, Record: it.rec, Before: st, After: st}); e != nil {
+			enc = append(enc, e)
+		}
+	}
+	return enc, truncated
+}
+
+// Hold stops the feed. Holds nest: the feed goes on with the last Release.
+func (s *Seat) Hold() {
+	s.room.mu.Lock()
+	defer s.room.mu.Unlock()
+	if s.holds++; s.holds == 1 {
+		s.state, s.pos = s.room.seq.State, s.room.seq.State.Pos
+	}
+}
+
+// Refresh moves a held seat to the newest position; what lies between is not
+// delivered, since the caller is about to show the newest state instead.
+func (s *Seat) Refresh() {
+	s.room.mu.Lock()
+	defer s.room.mu.Unlock()
+	if s.holds > 0 {
+		s.state, s.pos = s.room.seq.State, s.room.seq.State.Pos
+	}
+}
+
+// Release delivers what was kept and lets the feed go on.
+func (s *Seat) Release() {
+	r := s.room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.holds == 0 {
+		return
+	}
+	if s.holds--; s.holds > 0 || s.gone {
+		return
+	}
+	items, ok := r.ring.after(s.pos, r.seq.State.Pos)
+	if !ok {
+		r.drop(s, CloseSlow)
+		return
+	}
+	st := r.seq.State
+	for i := range items {
+		it := &items[i]
+		if e := it.as(s.variant, &Change{Key: r.key, Epoch: r.seq.Epoch, Record: it.rec, Before: s.state, After: st}); e != nil {
+			s.member.Deliver(e)
+		}
+	}
+	s.state = nil
+}
+
+// Leave gives the seat up; nothing is delivered afterwards.
+func (s *Seat) Leave() {
+	r := s.room
+	r.mu.Lock()
+	again := s.left
+	s.left, s.gone = true, true
+	delete(r.seats, s)
+	r.mu.Unlock()
+	if !again {
+		r.rooms.release(r)
+	}
+}
