@@ -65,6 +65,10 @@ func TestFirst(t *testing.T) {
 	if err := Recheck(both, p, start); err != nil {
 		t.Errorf("recheck of a standing principal: %v", err)
 	}
+	stranger := Principal{Realm: "r", Subject: Subject{IssuerBrowser, "alice"}}
+	if Recheck(a, stranger, start) == nil || Recheck(First(), p, start) == nil {
+		t.Error("somebody else's principal stands")
+	}
 	if err := Recheck(First(j), p, start); err == nil {
 		t.Error("a user of caddy stands without auth caddy")
 	}

@@ -159,13 +159,14 @@ func parseJWKS(body []byte, algs []jose.SignatureAlgorithm) ([]verifyKey, error)
 
 func parseJWK(raw []byte, algs []jose.SignatureAlgorithm) (verifyKey, bool) {
 	var jwk jose.JSONWebKey
-	// A private or symmetric key in a public set is no secret any more.
-	if jwk.UnmarshalJSON(raw) != nil || !jwk.IsPublic() || !jwk.Valid() {
+	if jwk.UnmarshalJSON(raw) != nil || !jwk.Valid() {
 		return verifyKey{}, false
 	}
 	if jwk.Use != "" && jwk.Use != "sig" || len(jwk.KeyID) > maxKid {
 		return verifyKey{}, false
 	}
+	// A private or symmetric key that stands in a public set is no secret any
+	// more; publicKey refuses it.
 	k, err := publicKey(jwk.KeyID, jwk.Key, algs)
 	if err != nil {
 		return verifyKey{}, false

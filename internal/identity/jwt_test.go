@@ -159,6 +159,7 @@ func TestJWTClaims(t *testing.T) {
 		{"not valid yet", map[string]any{"nbf": now + 31}, false},
 		{"not valid yet, within the leeway", map[string]any{"nbf": now + 30}, true},
 		{"H18 issued in the future", map[string]any{"iat": now + 31}, false},
+		{"nbf before time began", map[string]any{"nbf": -1}, false},
 		{"nbf as text", map[string]any{"nbf": "0"}, false},
 		{"no nbf and no iat", map[string]any{"nbf": nil, "iat": nil}, true},
 		{"H19 foreign issuer", map[string]any{"iss": "https://evil"}, false},

@@ -66,6 +66,17 @@ func TestKeysAreInjective(t *testing.T) {
 			t.Fatalf("ThreadName of %q and %q", ThreadName(p, a), ThreadName(q, b))
 		}
 	})
+	one := Principal{Realm: "r", Tenant: "t", Subject: Subject{"i", "s"}}
+	for _, other := range []Principal{
+		{Realm: "R", Tenant: "t", Subject: one.Subject},
+		{Realm: "r", Tenant: "T", Subject: one.Subject},
+		{Realm: "r", Tenant: "t", Subject: Subject{"I", "s"}},
+		{Realm: "r", Tenant: "t", Subject: Subject{"i", "S"}},
+	} {
+		if one.Hash() == other.Hash() || one.Key() == other.Key() {
+			t.Errorf("%q and %q are one", one.Key(), other.Key())
+		}
+	}
 	// The same bytes, cut elsewhere.
 	p := Principal{Tenant: "a", Subject: Subject{"b", "c"}}
 	q := Principal{Tenant: "ab", Subject: Subject{"", "c"}}
