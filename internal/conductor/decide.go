@@ -278,7 +278,7 @@ func (v *View) restoreWhole(held *chat.Run, now int64) Plan {
 	end := fresh.End(chat.End{Status: chat.RunError, Cause: chat.CauseLogLost, Code: chat.CodeLogLost, Text: lostText, At: now})
 	end.Body.(*chat.RunEndBody).Message = held.Answered(now)
 	p.Entries = append(p.Entries, chat.NewEntry(chat.KindRunPending, held.ID, &chat.RunPendingBody{Run: fresh}), end)
-	p.Runs = []journal.RunChange{{Run: held.ID, New: true, NewOwner: true}, {Run: held.ID, End: true}}
+	p.Runs = []journal.RunChange{{Run: held.ID, New: true, End: true}}
 	p.Segments = held.Segments
 	return p
 }

@@ -1,0 +1,112 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/journal"
+)
+
+// ErrUnavailable: the journal did not answer in time; whether the command was
+// carried out is not known, and it may be sent again.
+var ErrUnavailable = errors.New("the journal does not answer")
+
+// Pauses between tries of a call that had no answer.
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// done is what came of a command.
+type done struct {
+	View *View
+	journal.Committed
+}
+
+// carry carries a command out: it loads, decides and commits until the store
+// has said what became of it. The context bounds the whole of it.
+func (c *Conductor) carry(ctx context.Context, cmd *Command) (done, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.o.CommandTimeout)
+	defer cancel()
+	if st, cur := c.rooms.Peek(cmd.Key); st != nil {
+		cmd.From, cmd.FromState = cur, st
+	}
+	ask, pause := cmd.Begin(), firstPause
+	for !ask.Done {
+		var err error
+		switch {
+		case ask.Load != nil:
+			var snap journal.Snapshot
+			if snap, err = c.j.Load(ctx, *ask.Load); err == nil {
+				ask = cmd.Loaded(snap, c.o.Random()>>1, c.o.Random()>>1|1)
+			}
+		case ask.Commit != nil:
+			var res journal.Committed
+			if res, err = c.j.Commit(ctx, *ask.Commit); err == nil {
+				ask = cmd.Committed(res)
+			}
+		}
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrTooLarge) {
+			return done{}, err
+		}
+		if !sleep(ctx, &pause) {
+			return done{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		ask = cmd.Unknown()
+	}
+	if ask.Err != nil {
+		return done{View: cmd.View}, ask.Err
+	}
+	if ask.Committed.Result == journal.Done {
+		c.rooms.Acknowledged(cmd.Key, journal.Notice{
+			Epoch: ask.Committed.Epoch, Rev: ask.Committed.Rev, Records: ask.Committed.Records,
+		})
+		c.tellEnds(cmd.Key, cmd.View.State, ask.Committed.Records)
+	}
+	return done{View: cmd.View, Committed: ask.Committed}, nil
+}
+
+// sleep waits for a growing while; false if the context ended.
+func sleep(ctx context.Context, pause *time.Duration) bool {
+	t := time.NewTimer(*pause)
+	defer t.Stop()
+	*pause = min(2**pause, lastPause)
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// after is the state after a commit that this very call made.
+func (d *done) after() *chat.State {
+	st := d.View.State
+	if st.Pos == 0 && len(d.Records) > 0 && d.Records[0].Pos > 1 {
+		// A thread made again goes on above its old positions.
+		c := *st
+		c.Pos = d.Records[0].Pos - 1
+		st = &c
+	}
+	for _, r := range d.Records {
+		st = st.Apply(r)
+	}
+	return st
+}
+
+func newCommand() journal.CommandID { return journal.CommandID{ID: uuid.New()} }
+
+// NewSegment mints a segment id.
+func NewSegment() string { return uuid.NewString() }
+
+// NewID mints an id of a thread, message, run or interrupt. It is unguessable
+// and rises with time.
+func NewID() string { return uuid.Must(uuid.NewV7()).String() }

@@ -1,0 +1,190 @@
+package conductor
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/parlance-gateway/parlance/internal/agent"
+	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/journal"
+	"github.com/parlance-gateway/parlance/internal/room"
+)
+
+// Realm is what a realm's current configuration says of runs. It is immutable;
+// a segment keeps the one that it began with.
+type Realm struct {
+	Agents map[string]agent.Agent
+	// Default is the agent of threads that name none.
+	Default string
+	// Pace is how long further deltas of a block are gathered; 0 is not at all.
+	Pace time.Duration
+	// RunTimeout bounds a segment, PauseTimeout a question; 0 is no bound.
+	RunTimeout, PauseTimeout time.Duration
+	// MaxRuns bounds a thread's live runs.
+	MaxRuns int
+	// SameUpstream gives an agent our thread id instead of one per branch.
+	SameUpstream bool
+}
+
+// Options are what a conductor needs beside its journal and rooms.
+type Options struct {
+	// Boot names this start of this edge; it is unique and unguessable.
+	Boot string
+	// Realm returns the current configuration of a realm, or nil.
+	Realm func(name string) *Realm
+	// Open returns an attachment's bytes.
+	Open func(ctx context.Context, key chat.Key, id string) (io.ReadCloser, error)
+	// Now is the clock in Unix milliseconds, Random draws 64 bits.
+	Now    func() int64
+	Random func() uint64
+	Logger *slog.Logger
+	// BeatEvery and SweepEvery default to 2 s and 1 s.
+	BeatEvery, SweepEvery time.Duration
+	// CommandTimeout bounds how long a command tries (default 15 s).
+	CommandTimeout time.Duration
+}
+
+// Conductor runs the runs of one edge.
+type Conductor struct {
+	j     journal.Journal
+	rooms *room.Rooms
+	o     Options
+
+	ctx context.Context
+	end context.CancelFunc
+	wg  sync.WaitGroup
+
+	mu       sync.Mutex
+	runners  map[attempt]*runner
+	draining bool
+	sweep    Sweep
+}
+
+// attempt is one owner's hold of a run.
+type attempt struct {
+	key   chat.Key
+	run   string
+	fence uint64
+}
+
+// New starts a conductor; Close ends it.
+func New(j journal.Journal, rooms *room.Rooms, o Options) *Conductor {
+	if o.BeatEvery == 0 {
+		o.BeatEvery = 2 * time.Second
+	}
+	if o.SweepEvery == 0 {
+		o.SweepEvery = time.Second
+	}
+	if o.CommandTimeout == 0 {
+		o.CommandTimeout = 15 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	c := &Conductor{j: j, rooms: rooms, o: o, ctx: ctx, end: end, runners: make(map[attempt]*runner)}
+	c.wg.Add(2)
+	go c.every(o.BeatEvery, c.beat)
+	go c.every(o.SweepEvery, c.look)
+	return c
+}
+
+func (c *Conductor) every(d time.Duration, f func(context.Context)) {
+	defer c.wg.Done()
+	t := time.NewTicker(d)
+	defer t.Stop()
+	for {
+		f(c.ctx)
+		select {
+		case <-t.C:
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
+
+// Runs is how many runs this edge owns right now.
+func (c *Conductor) Runs() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.runners)
+}
+
+// Drain waits until the edge owns no run, or ctx ends; then it ends those that
+// are left with a reason. No new run is claimed meanwhile.
+func (c *Conductor) Drain(ctx context.Context) {
+	c.mu.Lock()
+	c.draining = true
+	c.mu.Unlock()
+	t := time.NewTicker(50 * time.Millisecond)
+	defer t.Stop()
+	for c.Runs() > 0 {
+		select {
+		case <-t.C:
+			continue
+		case <-ctx.Done():
+		case <-c.ctx.Done():
+		}
+		break
+	}
+	c.mu.Lock()
+	left := make([]*runner, 0, len(c.runners))
+	for _, r := range c.runners {
+		left = append(left, r)
+	}
+	c.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, r := range left {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(c.ctx, c.o.CommandTimeout)
+			defer cancel()
+			err := c.stopRun(ctx, r.key, r.own.ID, chat.Stop{Cause: chat.CauseShutdown})
+			if err != nil {
+				c.o.Logger.Warn("a run could not be ended at shutdown", "realm", r.key.Realm, "error", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Close lets go of everything at once and waits for it. Runs that are still
+// owned are ended by whoever sweeps next: this edge after a restart, or another.
+func (c *Conductor) Close() {
+	c.end()
+	c.wg.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := c.j.Leave(ctx, c.o.Boot); err != nil {
+		c.o.Logger.Warn("could not leave the journal", "error", err)
+	}
+}
+
+// beat renews this edge's deadline and learns which runs it has lost.
+func (c *Conductor) beat(ctx context.Context) {
+	c.mu.Lock()
+	owned := make([]journal.Owned, 0, len(c.runners))
+	for a := range c.runners {
+		owned = append(owned, journal.Owned{Key: a.key, Run: a.run, Fence: a.fence})
+	}
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	lost, err := c.j.Beat(ctx, c.o.Boot, owned)
+	if err != nil {
+		if c.ctx.Err() == nil {
+			c.o.Logger.Warn("the journal did not take this edge's heartbeat", "error", err)
+		}
+		return
+	}
+	for _, l := range lost {
+		c.mu.Lock()
+		r := c.runners[attempt{l.Key, l.Run, l.Fence}]
+		c.mu.Unlock()
+		if r != nil {
+			r.post(mail{shut: true})
+		}
+	}
+}

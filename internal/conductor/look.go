@@ -1,0 +1,134 @@
+package conductor
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/parlance-gateway/parlance/internal/agent"
+	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/journal"
+)
+
+// lookLimit bounds what one look acts on.
+const lookLimit = 128
+
+// look asks what is due and acts on it: runs whose edge was lost, runs that
+// were sealed and not ended, questions whose time is over, threads to trim.
+func (c *Conductor) look(ctx context.Context) {
+	c.mu.Lock()
+	draining := c.draining
+	c.mu.Unlock()
+	if draining {
+		return
+	}
+	tctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	items, err := c.j.Due(tctx, lookLimit)
+	cancel()
+	if err != nil {
+		c.sweep.Failed()
+		if c.ctx.Err() == nil {
+			c.o.Logger.Warn("the journal did not say what is due", "error", err)
+		}
+		return
+	}
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 8)
+	for _, i := range c.sweep.Seen(items, c.o.Now()) {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if err := c.act(ctx, i); err != nil && c.ctx.Err() == nil {
+				c.o.Logger.Warn("something due could not be done", "realm", i.Key.Realm, "run", i.Run, "error", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (c *Conductor) act(ctx context.Context, i journal.DueItem) error {
+	switch {
+	case i.Run == "":
+		return c.trimNow(ctx, i.Key)
+	case i.Lapsed:
+		return c.takeOver(ctx, i)
+	case i.Meta.Sealed:
+		_, err := c.carry(ctx, &Command{ID: newCommand(), Key: i.Key, Decide: endSealed(i.Run, c.o.Now())})
+		return err
+	default:
+		return c.expire(ctx, i)
+	}
+}
+
+// takeOver claims a run whose edge was lost. One that had streamed nothing is
+// started again where that is safe: a pending one always, since its agent was
+// never called; an active one if its agent says so. Any other is ended, with
+// the text that it had.
+func (c *Conductor) takeOver(ctx context.Context, i journal.DueItem) error {
+	tctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	fence, _, res, err := c.j.Claim(tctx, journal.Claim{
+		Key: i.Key, Run: i.Run, Fence: i.Meta.Fence, Owner: c.o.Boot, Tag: c.o.Random() >> 1,
+	})
+	if err != nil || res != journal.OK {
+		return err
+	}
+	snap, err := c.j.Load(tctx, journal.Load{Key: i.Key})
+	if err != nil {
+		return err
+	}
+	st := snap.State(nil)
+	if r := st.Run(i.Run); r != nil && r.Stop == nil && c.restarts(i, r) {
+		c.o.Logger.Info("a run of a lost edge starts again", "realm", i.Key.Realm, "run", i.Run)
+		c.own(i.Key, snap.Meta.Epoch, fence, r, st, nil)
+		return nil
+	}
+	c.o.Logger.Warn("a run of a lost edge is ended", "realm", i.Key.Realm, "run", i.Run)
+	_, err = c.carry(ctx, &Command{
+		ID: newCommand(), Key: i.Key,
+		Decide: endLost(i.Run, fence, chat.Stop{Cause: chat.CauseEdgeLost}, NewSegment(), c.o.Now()),
+	})
+	return err
+}
+
+// restarts says whether the run may be started again by this edge.
+func (c *Conductor) restarts(i journal.DueItem, r *chat.Run) bool {
+	realm := c.o.Realm(i.Key.Realm)
+	if realm == nil || realm.Agents[r.Agent] == nil {
+		return false
+	}
+	if r.Status == chat.RunPending {
+		return true
+	}
+	again, ok := realm.Agents[r.Agent].(agent.Retrier)
+	return r.Status == chat.RunActive && len(r.Segments) == 1 && len(r.Parts) == 0 && i.Meta.W == 0 && ok && again.Retry()
+}
+
+// expire closes the questions whose time is over; with the last one the run
+// goes on, and its agent learns that nobody answered.
+func (c *Conductor) expire(ctx context.Context, i journal.DueItem) error {
+	snap, err := c.j.Load(ctx, journal.Load{Key: i.Key})
+	if err != nil {
+		return err
+	}
+	r := snap.State(nil).Run(i.Run)
+	if r == nil {
+		return nil
+	}
+	now := c.o.Now()
+	for _, q := range r.Interrupts {
+		if q.Status != chat.InterruptOpen || q.Deadline == 0 || q.Deadline > now {
+			continue
+		}
+		a := chat.Answer{Interrupt: q.ID, Status: chat.InterruptExpired, Segment: NewSegment()}
+		var out Resumption
+		d, err := c.carry(ctx, &Command{ID: newCommand(), Key: i.Key, Decide: answer(a, c.o.Boot, nil, &out)})
+		if err != nil {
+			return err
+		}
+		if out.Segment != "" {
+			c.takeUp(i.Key, out.Run, d)
+		}
+	}
+	return nil
+}

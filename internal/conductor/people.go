@@ -1,0 +1,252 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/identity"
+	"github.com/parlance-gateway/parlance/internal/journal"
+)
+
+// Key is the thread of that id as the principal sees it.
+func Key(p identity.Principal, thread string) chat.Key {
+	return chat.Key{Realm: p.Realm, Tenant: p.Tenant, Thread: thread}
+}
+
+// Allow decides whether a principal may do something to a thread, through the
+// one function that decides access. A thread that nobody made and one that is
+// not his are the same error.
+func Allow(p identity.Principal, verb identity.Verb, key chat.Key, st *chat.State, starter chat.Subject) error {
+	if !st.Exists {
+		return chat.ErrNoThread
+	}
+	t := identity.Thread{
+		Realm: key.Realm, Tenant: key.Tenant, ID: key.Thread,
+		Owner: identity.Subject(st.Info.Owner), Open: st.Info.Owner.Zero(),
+	}
+	if identity.Allow(p, identity.Subscribe, t) != nil {
+		return chat.ErrNoThread
+	}
+	if identity.Allow(p, verb, t, identity.Subject(starter)) != nil {
+		return chat.ErrNoThread
+	}
+	return nil
+}
+
+// allowed puts the decision on access before a decision on a command.
+func allowed(p identity.Principal, verb identity.Verb, key chat.Key, decide func(*View) (Plan, error)) func(*View) (Plan, error) {
+	return func(v *View) (Plan, error) {
+		if err := Allow(p, verb, key, v.State, chat.Subject{}); err != nil {
+			return Plan{}, err
+		}
+		return decide(v)
+	}
+}
+
+// Create opens a thread that belongs to the principal.
+func (c *Conductor) Create(ctx context.Context, p identity.Principal, thread string, info chat.Info) error {
+	key := Key(p, thread)
+	info.Owner, info.Created = chat.Subject(p.Subject), c.o.Now()
+	own := identity.Thread{Realm: key.Realm, Tenant: key.Tenant, ID: thread, Owner: p.Subject}
+	if identity.Allow(p, identity.Create, own) != nil {
+		return chat.ErrNoThread
+	}
+	_, err := c.carry(ctx, &Command{ID: newCommand(), Key: key, Decide: func(v *View) (Plan, error) {
+		entries, err := v.State.Create(info)
+		return Plan{Entries: entries}, err
+	}})
+	return err
+}
+
+// StartRun accepts a user's message and begins the run that answers it. The
+// caller has filled in the dialect's part of s; ids and agent are given here.
+func (c *Conductor) StartRun(ctx context.Context, p identity.Principal, thread string, s chat.Start) (run, segment string, err error) {
+	realm := c.o.Realm(p.Realm)
+	if realm == nil {
+		return "", "", chat.ErrNoThread
+	}
+	key := Key(p, thread)
+	s.Run, s.Answer = NewID(), NewID()
+	s.Segment, s.WithdrawSegment = NewSegment(), NewSegment()
+	s.Upstream, s.SameUpstream = NewID(), realm.SameUpstream
+	if s.SameUpstream {
+		s.Upstream = thread
+	}
+	s.MaxRuns = realm.MaxRuns
+	s.Origin.By = chat.Subject(p.Subject)
+	m := *s.Message
+	m.By, m.Created = s.Origin.By, c.o.Now()
+	s.Message = &m
+	ids := []string{m.ID, chat.RunNode(s.Run)}
+	if s.Fork != "" {
+		ids = append(ids, s.Fork)
+	}
+	d, err := c.carry(ctx, &Command{
+		ID: newCommand(), Key: key, IDs: ids,
+		Decide: allowed(p, identity.UserMessage, key, func(v *View) (Plan, error) {
+			chosen := s
+			if chosen.Agent = v.State.Info.Agent; chosen.Agent == "" {
+				chosen.Agent = realm.Default
+			}
+			return start(chosen, c.o.Boot)(v)
+		}),
+	})
+	if err != nil {
+		return "", "", err
+	}
+	c.takeUp(key, s.Run, d)
+	c.trim(key, d.View.Meta)
+	return s.Run, s.Segment, nil
+}
+
+// AnswerQuestion settles one question, and takes the run up with the last.
+func (c *Conductor) AnswerQuestion(ctx context.Context, p identity.Principal, thread string, a chat.Answer, check func(*chat.Interrupt) error) (Resumption, error) {
+	key := Key(p, thread)
+	a.By, a.Segment = chat.Subject(p.Subject), NewSegment()
+	if a.Status == "" {
+		a.Status = chat.InterruptAnswered
+	}
+	var out Resumption
+	d, err := c.carry(ctx, &Command{
+		ID: newCommand(), Key: key,
+		Decide: allowed(p, identity.ToolApproval, key, answer(a, c.o.Boot, check, &out)),
+	})
+	if err != nil {
+		return Resumption{}, err
+	}
+	if d.Result == journal.DoneBefore {
+		out.Segment = string(d.Before)
+	}
+	if out.Segment != "" {
+		c.takeUp(key, out.Run, d)
+	}
+	return out, nil
+}
+
+// Cancel stops the run whose current segment is the given one, and returns
+// when it has ended. suspended allows to stop one that waits for an answer.
+func (c *Conductor) Cancel(ctx context.Context, p identity.Principal, segment string, suspended bool) error {
+	key, err := c.find(ctx, p, segment)
+	if err != nil {
+		return err
+	}
+	find := func(st *chat.State) *chat.Run {
+		r := st.RunOfSegment(segment)
+		if r == nil || r.Segment() != segment {
+			return nil
+		}
+		if Allow(p, identity.CancelOwn, key, st, r.Origin.By) != nil {
+			return nil
+		}
+		return r
+	}
+	err = c.stop(ctx, key, find, chat.Stop{Cause: chat.CauseUser, By: chat.Subject(p.Subject)}, suspended)
+	if errors.Is(err, chat.ErrNoThread) {
+		return chat.ErrUnknownRun
+	}
+	return err
+}
+
+// find is the thread of a segment, if the principal is within its walls.
+func (c *Conductor) find(ctx context.Context, p identity.Principal, segment string) (chat.Key, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.o.CommandTimeout)
+	defer cancel()
+	pause := firstPause
+	for {
+		key, err := c.j.Segment(ctx, segment)
+		switch {
+		case err == nil && key.Realm == p.Realm && key.Tenant == p.Tenant:
+			return key, nil
+		case err == nil, errors.Is(err, journal.ErrNotFound):
+			return chat.Key{}, chat.ErrUnknownRun
+		case errors.Is(err, journal.ErrClosed) || !sleep(ctx, &pause):
+			return chat.Key{}, ErrUnavailable
+		}
+	}
+}
+
+// stopRun ends a run from outside for a reason of the gateway's own.
+func (c *Conductor) stopRun(ctx context.Context, key chat.Key, run string, s chat.Stop) error {
+	find := func(st *chat.State) *chat.Run { return st.Run(run) }
+	err := c.stop(ctx, key, find, s, true)
+	if errors.Is(err, chat.ErrUnknownRun) || errors.Is(err, chat.ErrNoThread) {
+		return nil
+	}
+	return err
+}
+
+// stop is the seal and then the end: two commits of one command. Whoever
+// writes the end, the command that sealed has succeeded.
+func (c *Conductor) stop(ctx context.Context, key chat.Key, find func(*chat.State) *chat.Run, s chat.Stop, suspended bool) error {
+	id := newCommand()
+	var run string
+	var ended bool
+	d, err := c.carry(ctx, &Command{ID: id, Key: key, Decide: stop(find, s, NewSegment(), suspended, &run, &ended)})
+	if err != nil || ended {
+		return err
+	}
+	if d.Result == journal.DoneBefore {
+		run = string(d.Before)
+	}
+	id.Step = 1
+	// The run is sealed: it ends even if the client goes away meanwhile.
+	_, err = c.carry(context.WithoutCancel(ctx), &Command{ID: id, Key: key, Decide: endSealed(run, c.o.Now())})
+	return err
+}
+
+// DetachCalls asks a run's owner to move subagents to the background.
+func (c *Conductor) DetachCalls(ctx context.Context, p identity.Principal, segment, call string) error {
+	key, err := c.find(ctx, p, segment)
+	if err != nil {
+		return err
+	}
+	var run string
+	decide := allowed(p, identity.Detach, key, detach(segment, call, &run))
+	_, err = c.carry(ctx, &Command{ID: newCommand(), Key: key, Decide: func(v *View) (Plan, error) {
+		if r := v.State.RunOfSegment(segment); r != nil && !c.detaches(key, r.Agent) {
+			return Plan{}, chat.ErrNoSubagent
+		}
+		return decide(v)
+	}})
+	if errors.Is(err, chat.ErrNoThread) {
+		return chat.ErrUnknownRun
+	}
+	return err
+}
+
+// Delete ends a thread's runs and then the thread.
+func (c *Conductor) Delete(ctx context.Context, p identity.Principal, thread string) error {
+	key := Key(p, thread)
+	snap, err := c.Load(ctx, p, identity.Delete, key)
+	if err != nil {
+		return err
+	}
+	for _, r := range snap.Runs {
+		if err := c.stopRun(ctx, key, r.ID, chat.Stop{Cause: chat.CauseDeleted, By: chat.Subject(p.Subject)}); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.o.CommandTimeout)
+	defer cancel()
+	return c.j.Delete(ctx, key)
+}
+
+// Load returns a thread's state, if the principal may do verb to it.
+func (c *Conductor) Load(ctx context.Context, p identity.Principal, verb identity.Verb, key chat.Key) (*chat.State, error) {
+	st, _ := c.rooms.Peek(key)
+	if st == nil {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		snap, err := c.j.Load(ctx, journal.Load{Key: key})
+		if err != nil {
+			return nil, err
+		}
+		if !snap.Exists {
+			return nil, chat.ErrNoThread
+		}
+		st = snap.State(nil)
+	}
+	return st, Allow(p, verb, key, st, chat.Subject{})
+}

@@ -1,0 +1,392 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/parlance-gateway/parlance/internal/agent"
+	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/journal"
+	"github.com/parlance-gateway/parlance/internal/room"
+)
+
+// Bounds of a runner.
+const (
+	// backlogLimit is how many entries may wait for the journal before the
+	// agent is made to wait.
+	backlogLimit = 256
+	eventBuffer  = 64
+)
+
+// runner drives one Owner: it is the loop, the appender and the agent's call of
+// one attempt at one segment.
+type runner struct {
+	c     *Conductor
+	key   chat.Key
+	own   *chat.Run // what the attempt began with
+	owner Owner
+	realm *Realm
+	agent agent.Agent
+	call  *agent.Call
+
+	// state holds the run as this owner wrote it, for the case that the store
+	// loses some of it.
+	state *chat.State
+
+	mu    sync.Mutex
+	mails []mail
+	bell  chan struct{}
+}
+
+// mail is what a runner is told by others; it never blocks its sender.
+type mail struct {
+	record *chat.Record
+	epoch  room.CloseReason
+	shut   bool
+	stop   *chat.Stop
+}
+
+func (r *runner) post(m mail) {
+	r.mu.Lock()
+	r.mails = append(r.mails, m)
+	r.mu.Unlock()
+	select {
+	case r.bell <- struct{}{}:
+	default:
+	}
+}
+
+// takeUp starts the attempt that a command of this edge has just made, or, if
+// the command's first reply was lost, the one that the store has.
+func (c *Conductor) takeUp(key chat.Key, run string, d done) {
+	if d.Result == journal.Done {
+		st := d.after()
+		if r := st.Run(run); r != nil {
+			c.own(key, d.Epoch, d.Fences[run], r, st, nil)
+		}
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, c.o.CommandTimeout)
+	defer cancel()
+	snap, err := c.j.Load(ctx, journal.Load{Key: key})
+	if err != nil || !snap.Exists {
+		return // the sweep finds it
+	}
+	st := snap.State(nil)
+	m, ok := snap.Meta.Runs[run]
+	if r := st.Run(run); ok && r != nil && m.Owner == c.o.Boot {
+		c.own(key, snap.Meta.Epoch, m.Fence, r, st, nil)
+	}
+}
+
+// own starts a runner for an attempt that this edge owns. with is the agent,
+// where that is not the one that the realm's configuration has for the run.
+func (c *Conductor) own(key chat.Key, epoch, fence uint64, run *chat.Run, st *chat.State, with agent.Agent) {
+	a := attempt{key, run.ID, fence}
+	realm := c.o.Realm(key.Realm)
+	r := &runner{
+		c: c, key: key, own: run, realm: realm, bell: make(chan struct{}, 1),
+		owner: Owner{Key: key, Epoch: epoch, Run: run.ID, Fence: fence},
+		state: &chat.State{Runs: []*chat.Run{run}},
+	}
+	r.state = r.state.Clip()
+	if realm != nil {
+		r.agent, r.owner.Pace = realm.Agents[run.Agent], realm.Pace.Milliseconds()
+	}
+	if with != nil {
+		r.agent = with
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.runners[a] != nil || c.ctx.Err() != nil {
+		return
+	}
+	c.runners[a] = r
+	c.wg.Add(1)
+	go func() {
+		defer c.wg.Done()
+		r.run(c.ctx, st)
+		c.mu.Lock()
+		delete(c.runners, a)
+		c.mu.Unlock()
+	}()
+}
+
+// answered is what an append brought.
+type answered struct {
+	res journal.Appended
+	err error
+}
+
+func (r *runner) run(ctx context.Context, st *chat.State) {
+	unwatch, err := r.c.rooms.Watch(ctx, r.key, &room.Watcher{
+		Change: func(c *room.Change) {
+			if c.Record.Run == r.own.ID && !c.Record.Kind.Streams() {
+				r.post(mail{record: c.Record})
+			}
+		},
+		Epoch: func(why room.CloseReason) { r.post(mail{epoch: why}) },
+	})
+	if err != nil {
+		return
+	}
+	defer unwatch()
+	callCtx, hangUp := context.WithCancel(ctx)
+	defer hangUp()
+	l := &loop{
+		runner: r, ctx: ctx, callCtx: callCtx, hangUp: hangUp, state: st,
+		events: make(chan agent.Event, eventBuffer), ended: make(chan agent.Outcome, 1),
+		appended: make(chan answered, 1), repair: agent.NewRepair(r.own),
+	}
+	defer l.wait()
+	if r.realm != nil && r.realm.RunTimeout > 0 {
+		t := time.NewTimer(r.realm.RunTimeout)
+		defer t.Stop()
+		l.timeout = t.C
+	}
+	l.do(r.owner.Start(r.own.Status == chat.RunPending))
+	for r.owner.Phase != PhaseOver {
+		l.turn()
+	}
+}
+
+// loop is a runner while it runs.
+type loop struct {
+	*runner
+	ctx      context.Context
+	callCtx  context.Context
+	hangUp   context.CancelFunc
+	state    *chat.State // of the thread, when the attempt began
+	events   chan agent.Event
+	ended    chan agent.Outcome
+	appended chan answered
+	timeout  <-chan time.Time
+	repair   *agent.Repair
+	wg       sync.WaitGroup
+	pause    time.Duration
+	stopped  bool
+}
+
+// wait waits for the call and the appender, which end with their contexts.
+func (l *loop) wait() {
+	l.hangUp()
+	done := make(chan struct{})
+	go func() { l.wg.Wait(); close(done) }()
+	for {
+		select {
+		case <-l.events:
+		case <-done:
+			return
+		}
+	}
+}
+
+// turn waits for one thing to happen and acts on it.
+func (l *loop) turn() {
+	events := l.events
+	if l.owner.Backlog() > backlogLimit {
+		events = nil
+	}
+	var wake <-chan time.Time
+	if at := l.owner.Wake(); at != 0 {
+		t := time.NewTimer(time.Duration(max(0, at-l.now())) * time.Millisecond)
+		defer t.Stop()
+		wake = t.C
+	}
+	select {
+	case ev := <-events:
+		l.entries(l.repair.Event(ev))
+	case out := <-l.ended:
+		l.finish(out)
+	case a := <-l.appended:
+		l.settle(a)
+	case <-l.bell:
+		l.read()
+	case <-wake:
+		l.do(l.owner.Tick(l.now(), l.tag()))
+	case <-l.timeout:
+		l.timeout = nil
+		l.stop(chat.Stop{Cause: chat.CauseTimeout})
+	case <-l.ctx.Done():
+		l.owner.Over()
+	}
+}
+
+func (l *loop) now() int64  { return l.c.o.Now() }
+func (l *loop) tag() uint64 { return l.c.o.Random() >> 1 }
+
+func (l *loop) entries(es []chat.Entry) {
+	if len(es) == 0 {
+		return
+	}
+	for _, e := range es {
+		l.runner.state = l.runner.state.Apply(&chat.Record{Entry: e})
+	}
+	l.do(l.owner.Entries(es, l.now(), l.tag()))
+}
+
+// finish drains what the agent said before it ended, then ends the segment.
+func (l *loop) finish(out agent.Outcome) {
+	for {
+		select {
+		case ev := <-l.events:
+			l.entries(l.repair.Event(ev))
+			continue
+		default:
+		}
+		break
+	}
+	if l.ctx.Err() != nil {
+		l.owner.Over()
+		return
+	}
+	es, out := l.repair.End(out)
+	l.entries(es)
+	for _, i := range out.Interrupts {
+		i.ID = NewID()
+		if i.Deadline == 0 && l.realm != nil && l.realm.PauseTimeout > 0 {
+			i.Deadline = l.now() + l.realm.PauseTimeout.Milliseconds()
+		}
+	}
+	l.do(l.owner.Finish(out, l.now(), l.tag()))
+}
+
+// settle takes an append's answer; one that did not come is asked for again.
+func (l *loop) settle(a answered) {
+	if a.err == nil {
+		l.pause = firstPause
+		if a.res.Result == journal.Stored {
+			l.c.rooms.Acknowledged(l.key, journal.Notice{Epoch: l.owner.Epoch, Records: a.res.Records})
+		}
+		l.do(l.owner.Appended(a.res, l.tag()))
+		return
+	}
+	if errors.Is(a.err, journal.ErrTooLarge) || errors.Is(a.err, journal.ErrClosed) {
+		l.do(l.owner.Shut(false))
+		return
+	}
+	if l.pause == 0 {
+		l.pause = firstPause
+	}
+	l.do(l.owner.Retry())
+}
+
+func (l *loop) read() {
+	l.mu.Lock()
+	mails := l.mails
+	l.mails = nil
+	l.mu.Unlock()
+	for _, m := range mails {
+		switch {
+		case m.record != nil:
+			if b, ok := m.record.Body.(*chat.RunDetachBody); ok {
+				l.detach(b.Calls)
+				continue
+			}
+			if m.record.Kind == chat.KindRunStop {
+				l.stopped = true
+			}
+			l.do(l.owner.Seen(m.record))
+		case m.epoch == room.CloseEpoch:
+			l.do(l.owner.Shut(true))
+		case m.epoch == room.CloseDeleted, m.shut:
+			l.do(l.owner.Shut(false))
+		}
+	}
+}
+
+// stop ends the run from outside, although it is our own: so that a time-out
+// and a cancel go one way.
+func (l *loop) stop(s chat.Stop) {
+	l.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(l.ctx, l.c.o.CommandTimeout)
+		defer cancel()
+		if err := l.c.stopRun(ctx, l.key, l.own.ID, s); err != nil && l.ctx.Err() == nil {
+			l.c.o.Logger.Warn("a run could not be ended", "realm", l.key.Realm, "error", err)
+		}
+	})
+}
+
+// do does what the owner asks for.
+func (l *loop) do(d Do) {
+	switch {
+	case d.Abort:
+		l.hangUp()
+		if c, ok := l.agent.(agent.Canceller); ok && l.call != nil && l.stopped {
+			l.wg.Go(func() {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), 10*time.Second)
+				defer cancel()
+				c.Cancel(ctx, l.call)
+			})
+		}
+		if d.Lost {
+			l.restore()
+		}
+	case d.Open:
+		_, err := l.c.carry(l.ctx, &Command{ID: newCommand(), Key: l.key, Decide: open(&l.owner)})
+		l.report("open", err)
+		if err == nil {
+			l.runner.state = l.runner.state.Apply(&chat.Record{At: l.now(), Entry: chat.NewEntry(chat.KindRunActive, l.own.ID, &chat.RunActiveBody{})})
+		}
+		l.do(l.owner.Opened(err == nil))
+	case d.End:
+		l.end()
+	}
+	if d.Append != nil {
+		l.append(*d.Append)
+	}
+	if d.Call {
+		l.startCall()
+	}
+}
+
+func (l *loop) end() {
+	d, err := l.c.carry(l.ctx, &Command{ID: newCommand(), Key: l.key, Decide: finish(&l.owner, l.now())})
+	l.report("end", err)
+	l.owner.Over()
+	if err == nil {
+		l.c.trim(l.key, d.View.Meta)
+	}
+}
+
+func (l *loop) report(what string, err error) {
+	if err == nil || errors.Is(err, errLost) || l.ctx.Err() != nil {
+		return
+	}
+	l.c.o.Logger.Error("a run's owner could not commit", "what", what, "realm", l.key.Realm, "error", err)
+}
+
+// restore ends the run in the new epoch with the whole text.
+func (l *loop) restore() {
+	held := l.runner.state.Run(l.own.ID)
+	if held == nil || l.ctx.Err() != nil {
+		return
+	}
+	_, err := l.c.carry(l.ctx, &Command{
+		ID: newCommand(), Key: l.key, IDs: []string{held.Message, held.Answer, chat.RunNode(held.ID)},
+		Decide: restore(held, l.now()),
+	})
+	l.report("restore", err)
+}
+
+func (l *loop) append(a journal.Append) {
+	pause := l.pause
+	l.wg.Go(func() {
+		if pause > firstPause {
+			sleep(l.ctx, &pause)
+		}
+		ctx, cancel := context.WithTimeout(l.ctx, 5*time.Second)
+		defer cancel()
+		res, err := l.c.j.Append(ctx, a)
+		select {
+		case l.appended <- answered{res, err}:
+		case <-l.ctx.Done():
+		case <-l.callCtx.Done():
+		}
+	})
+	if l.pause > 0 {
+		l.pause = min(2*l.pause, lastPause)
+	}
+}
