@@ -169,7 +169,7 @@ func (e *Server) handshake(w http.ResponseWriter, r *http.Request, a *Accept, ws
 	s.ws = conn
 	if _, err := conn.Write(control(string(s.openPacket("[]"))).wire); err != nil {
 		e.unreserve()
-		_ = conn.ws.CloseNow()
+		conn.end()
 		return
 	}
 	e.begin(s)

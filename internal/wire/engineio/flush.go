@@ -114,17 +114,8 @@ func (s *Session) give(queue []entry, err error) bool {
 	if err != nil {
 		s.queue, s.queued, s.beat.unsent = nil, 0, false
 		s.endLocked(ReasonTransportError, 0)
-		s.killed()
+		s.ws.abort() // also if it was closing in order
 		return true
 	}
 	return false
-}
-
-// killed makes sure that a session which was closing in order does not wait for
-// a peer that cannot be written to. Holds s.mu.
-func (s *Session) killed() {
-	if s.farewell != 0 {
-		s.farewell = 0
-		s.srv.discard(s.ws)
-	}
 }

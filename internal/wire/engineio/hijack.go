@@ -23,8 +23,8 @@ const (
 // also the library's pongs and close frames, take the same lock.
 type wire struct {
 	net.Conn
-	ws      *websocket.Conn
-	timeout time.Duration
+	srv *Server
+	ws  *websocket.Conn
 
 	mu     sync.Mutex
 	closed bool // a close frame was written: nothing may follow
@@ -44,7 +44,7 @@ func (w *wire) Write(b []byte) (int, error) {
 		// A large frame is given time by the piece, so that a slow line that
 		// moves is not mistaken for a dead one.
 		end := min(n+writeLimit, len(b))
-		if err := w.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
+		if err := w.SetWriteDeadline(time.Now().Add(w.srv.o.WriteTimeout)); err != nil {
 			return n, err
 		}
 		m, err := w.Conn.Write(b[n:end])
@@ -64,7 +64,7 @@ func (w *wire) writeClose(code websocket.StatusCode) error {
 
 // hijack answers 101, or an error, and takes the connection over.
 func (e *Server) hijack(w http.ResponseWriter, r *http.Request) (*wire, error) {
-	h := &hijacker{ResponseWriter: w, timeout: e.o.WriteTimeout}
+	h := &hijacker{ResponseWriter: w, srv: e}
 	ws, err := websocket.Accept(h, r, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // the origin was checked, as for polling
 		CompressionMode:    websocket.CompressionDisabled,
@@ -73,7 +73,28 @@ func (e *Server) hijack(w http.ResponseWriter, r *http.Request) (*wire, error) {
 		return nil, err
 	}
 	h.wire.ws = ws
+	e.mu.Lock()
+	e.wires[h.wire] = struct{}{}
+	e.mu.Unlock()
 	return h.wire, nil
+}
+
+// end closes the connection and forgets it. It is the last that its owner does.
+func (w *wire) end() {
+	_ = w.ws.CloseNow()
+	w.srv.mu.Lock()
+	delete(w.srv.wires, w)
+	w.srv.mu.Unlock()
+}
+
+// abort breaks the connection off without waiting for anything. Reads and
+// writes that are under way fail.
+func (w *wire) abort() {
+	if c, ok := w.Conn.(interface{ NetConn() net.Conn }); ok {
+		_ = c.NetConn().Close()
+		return
+	}
+	_ = w.Conn.Close()
 }
 
 // hijacker gives the library a connection of ours with small buffers. It takes
@@ -81,8 +102,8 @@ func (e *Server) hijack(w http.ResponseWriter, r *http.Request) (*wire, error) {
 // for the life of the connection, and with them the chain that made them.
 type hijacker struct {
 	http.ResponseWriter
-	timeout time.Duration
-	wire    *wire
+	srv  *Server
+	wire *wire
 }
 
 func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
@@ -98,7 +119,7 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		conn.Close()
 		return nil, nil, fmt.Errorf("hijack: clear deadlines: %w", err)
 	}
-	h.wire = &wire{Conn: conn, timeout: h.timeout}
+	h.wire = &wire{Conn: conn, srv: h.srv}
 	// The client's first frames may have come with its request. The library
 	// keeps what is in the reader's buffer and drops what is merely behind it,
 	// so they have to be in the buffer.

@@ -66,7 +66,7 @@ func (w *wire) readMessage() (Message, error) {
 // read handles the messages of ws until it ends. It is the one goroutine an idle
 // WebSocket has.
 func (s *Session) read(ws *wire) {
-	defer func() { _ = ws.ws.CloseNow() }()
+	defer ws.end()
 	for {
 		m, err := ws.readMessage()
 		if err != nil {

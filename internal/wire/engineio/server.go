@@ -18,6 +18,7 @@ type Server struct {
 
 	mu       sync.RWMutex
 	sessions map[string]*Session
+	wires    map[*wire]struct{} // all WebSockets, also those on their way out
 	taken    int // sessions, and handshakes that will become one
 	live     int // sessions that have not ended
 	draining bool
@@ -26,7 +27,7 @@ type Server struct {
 
 // NewServer starts a server that tells h about its sessions.
 func NewServer(o Options, h Handler) *Server {
-	e := &Server{o: o.withDefaults(), h: h, clock: newClock(), sessions: map[string]*Session{}}
+	e := &Server{o: o.withDefaults(), h: h, clock: newClock(), sessions: map[string]*Session{}, wires: map[*wire]struct{}{}}
 	e.wg.Add(1)
 	go func() {
 		defer e.wg.Done()
@@ -131,11 +132,13 @@ func (e *Server) Close() {
 			e.drop(s)
 		}
 		s.endLocked(ReasonShutdown, 0)
-		if s.farewell != 0 { // it was closing in order
-			s.killed()
-		}
 		s.mu.Unlock()
 	}
+	e.mu.RLock()
+	for w := range e.wires {
+		w.abort()
+	}
+	e.mu.RUnlock()
 	if first {
 		close(e.clock.stop)
 	}
@@ -225,9 +228,8 @@ func (e *Server) keep(s *Session) {
 	}
 }
 
-// ended does what must not be done under s.mu: closing connections, which may
-// wait for a TLS alert to be written, and telling the handler. Holds s.mu.
-func (e *Server) ended(s *Session, reason string, kill []*wire) {
+// ended tells the handler, which must not happen under s.mu. Holds s.mu.
+func (e *Server) ended(s *Session, reason string) {
 	e.mu.Lock()
 	e.live--
 	e.mu.Unlock()
@@ -237,20 +239,8 @@ func (e *Server) ended(s *Session, reason string, kill []*wire) {
 	e.wg.Add(1) // never the first: whoever ends a session is counted, or holds one
 	go func() {
 		defer e.wg.Done()
-		for _, w := range kill {
-			_ = w.Conn.Close()
-		}
 		var err error
 		defer s.recovered(&err)
 		e.h.Close(s, reason)
-	}()
-}
-
-// discard closes a connection off the caller's path.
-func (e *Server) discard(w *wire) {
-	e.wg.Add(1)
-	go func() {
-		defer e.wg.Done()
-		_ = w.Conn.Close()
 	}()
 }

@@ -152,8 +152,8 @@ func (s *Session) Kill(reason string) {
 	s.endLocked(reason, 0)
 }
 
-// endLocked ends an open session: in order if code is not 0, else at once. It
-// is called with s.mu held and leaves the slow parts to a goroutine.
+// endLocked ends an open session: in order if code is not 0, else at once. It is
+// called with s.mu held and does not wait for anything.
 func (s *Session) endLocked(reason string, code websocket.StatusCode) {
 	if s.state != open {
 		return
@@ -162,16 +162,15 @@ func (s *Session) endLocked(reason string, code websocket.StatusCode) {
 	if s.abort != nil {
 		s.abort()
 	}
-	var kill []*wire
 	if p := s.probe; p != nil && p.wire != nil {
-		kill = append(kill, p.wire)
+		p.wire.abort()
 	}
 	switch {
 	case s.ws != nil && code != 0:
 		s.farewell = code
 		s.kick()
 	case s.ws != nil:
-		kill = append(kill, s.ws)
+		s.ws.abort()
 	case s.poller != nil:
 		if code == 0 {
 			s.queue = nil
@@ -183,7 +182,7 @@ func (s *Session) endLocked(reason string, code websocket.StatusCode) {
 	if s.state == closed {
 		s.srv.drop(s)
 	}
-	s.srv.ended(s, reason, kill)
+	s.srv.ended(s, reason)
 }
 
 // linger keeps the ended session for one more GET. Holds s.mu.

@@ -61,7 +61,7 @@ func (s *Session) upgrade(w http.ResponseWriter, r *http.Request) {
 	dead := s.state != open
 	s.mu.Unlock()
 	if dead {
-		_ = ws.ws.CloseNow()
+		ws.end()
 		return
 	}
 	s.srv.wg.Add(1)
@@ -139,5 +139,5 @@ func (w *wire) refuse(code websocket.StatusCode) {
 			break
 		}
 	}
-	_ = w.ws.CloseNow()
+	w.end()
 }
