@@ -64,7 +64,7 @@ func (c *Conductor) background(ctx context.Context, parent chat.Key, owner chat.
 		}
 		opened := *v
 		opened.State = v.State.Apply(&chat.Record{Entry: entries[0]})
-		p, err := start(s, c.o.Boot)(&opened)
+		p, err := DecideStart(s, c.o.Boot)(&opened)
 		p.Entries = append(entries, p.Entries...)
 		return p, err
 	}})

@@ -8,12 +8,12 @@ import (
 	"github.com/parlance-gateway/parlance/internal/journal"
 )
 
-// errLost: the run is not this owner's any more. It never leaves the package.
-var errLost = errors.New("the run is owned by another attempt")
+// ErrLost: the run is not this owner's any more.
+var ErrLost = errors.New("the run is owned by another attempt")
 
-// start accepts a user's message: the run is written with it, owned and with
+// DecideStart accepts a user's message: the run is written with it, owned and with
 // its answer's id, so that an acknowledged send cannot lose its run.
-func start(c chat.Start, boot string) func(*View) (Plan, error) {
+func DecideStart(c chat.Start, boot string) func(*View) (Plan, error) {
 	return func(v *View) (Plan, error) {
 		entries, err := v.State.Start(c, v.Lookup)
 		if err != nil {
@@ -40,8 +40,8 @@ func guard(v *View, run string, owner bool) journal.Guard {
 	return journal.Guard{Run: run, Fence: m.Fence, W: m.W, Owner: owner}
 }
 
-// answer settles one question; with the last one the run gets its next owner.
-func answer(c chat.Answer, boot string, check func(*chat.Interrupt) error, into *Resumption) func(*View) (Plan, error) {
+// DecideAnswer settles one question; with the last one the run gets its next owner.
+func DecideAnswer(c chat.Answer, boot string, check func(*chat.Interrupt) error, into *Resumption) func(*View) (Plan, error) {
 	return func(v *View) (Plan, error) {
 		*into = Resumption{}
 		if check != nil && v.State.Exists {
@@ -71,9 +71,9 @@ func answer(c chat.Answer, boot string, check func(*chat.Interrupt) error, into 
 // are open.
 type Resumption struct{ Run, Segment string }
 
-// stop seals a run, or ends it at once where it is suspended. ended tells
+// DecideStop seals a run, or ends it at once where it is suspended. ended tells
 // which. suspended allows the second.
-func stop(find func(*chat.State) *chat.Run, s chat.Stop, segment string, suspended bool, run *string, ended *bool) func(*View) (Plan, error) {
+func DecideStop(find func(*chat.State) *chat.Run, s chat.Stop, segment string, suspended bool, run *string, ended *bool) func(*View) (Plan, error) {
 	return func(v *View) (Plan, error) {
 		if !v.State.Exists {
 			return Plan{}, chat.ErrNoThread
@@ -102,9 +102,9 @@ func stop(find func(*chat.State) *chat.Run, s chat.Stop, segment string, suspend
 	}
 }
 
-// endSealed ends a run that was sealed, whoever sealed it. A run that is gone
+// DecideEndSealed ends a run that was sealed, whoever sealed it. A run that is gone
 // was ended by somebody else, which is as good.
-func endSealed(run string, at int64) func(*View) (Plan, error) {
+func DecideEndSealed(run string, at int64) func(*View) (Plan, error) {
 	return func(v *View) (Plan, error) {
 		r := v.State.Run(run)
 		if r == nil || r.Stop == nil {
@@ -118,8 +118,8 @@ func endSealed(run string, at int64) func(*View) (Plan, error) {
 	}
 }
 
-// detach asks a run's owner to let subagents go.
-func detach(segment, call string, run *string) func(*View) (Plan, error) {
+// DecideDetach asks a run's owner to let subagents go.
+func DecideDetach(segment, call string, run *string) func(*View) (Plan, error) {
 	return func(v *View) (Plan, error) {
 		if !v.State.Exists {
 			return Plan{}, chat.ErrNoThread
@@ -142,20 +142,20 @@ func owned(v *View, o *Owner) (*chat.Run, error) {
 	m, ok := v.Meta.Runs[o.Run]
 	r := v.State.Run(o.Run)
 	if !ok || r == nil || v.Meta.Epoch != o.Epoch || m.Fence != o.Fence || m.Sealed || r.Stop != nil {
-		return nil, errLost
+		return nil, ErrLost
 	}
 	return r, nil
 }
 
-// open opens the first segment, right before the agent is called.
-func open(o *Owner) func(*View) (Plan, error) {
+// DecideOpen opens the first segment, right before the agent is called.
+func DecideOpen(o *Owner) func(*View) (Plan, error) {
 	return func(v *View) (Plan, error) {
 		r, err := owned(v, o)
 		if err != nil {
 			return Plan{}, err
 		}
 		if r.Status != chat.RunPending {
-			return Plan{}, errLost
+			return Plan{}, ErrLost
 		}
 		return Plan{
 			Entries: []chat.Entry{chat.NewEntry(chat.KindRunActive, o.Run, &chat.RunActiveBody{})},
@@ -165,9 +165,9 @@ func open(o *Owner) func(*View) (Plan, error) {
 	}
 }
 
-// finish is the owner's own end of its segment: the run ends, or it asks its
+// DecideFinish is the owner's own end of its segment: the run ends, or it asks its
 // questions and is suspended, in one commit.
-func finish(o *Owner, now int64) func(*View) (Plan, error) {
+func DecideFinish(o *Owner, now int64) func(*View) (Plan, error) {
 	return func(v *View) (Plan, error) {
 		r, err := owned(v, o)
 		if err != nil {
@@ -209,8 +209,8 @@ func endOf(out *agent.Outcome, now int64) chat.End {
 	return e
 }
 
-// endLost ends a claimed run whose owner was lost.
-func endLost(run string, fence uint64, s chat.Stop, segment string, now int64) func(*View) (Plan, error) {
+// DecideEndLost ends a claimed run whose owner was lost.
+func DecideEndLost(run string, fence uint64, s chat.Stop, segment string, now int64) func(*View) (Plan, error) {
 	return func(v *View) (Plan, error) {
 		m, ok := v.Meta.Runs[run]
 		r := v.State.Run(run)
@@ -237,10 +237,10 @@ func endLost(run string, fence uint64, s chat.Stop, segment string, now int64) f
 	}
 }
 
-// restore ends a run after the store lost part of it, with the whole text that
+// DecideRestore ends a run after the store lost part of it, with the whole text that
 // its owner still holds. What is left of the run in the new epoch decides the
 // form: its end only, or the question, the run and its end together.
-func restore(own *chat.Run, now int64) func(*View) (Plan, error) {
+func DecideRestore(own *chat.Run, now int64) func(*View) (Plan, error) {
 	return func(v *View) (Plan, error) {
 		if !v.State.Exists {
 			return Plan{}, chat.ErrNoThread

@@ -53,7 +53,7 @@ func (c *Conductor) act(ctx context.Context, i journal.DueItem) error {
 	case i.Lapsed:
 		return c.takeOver(ctx, i)
 	case i.Meta.Sealed:
-		_, err := c.carry(ctx, &Command{ID: newCommand(), Key: i.Key, Decide: endSealed(i.Run, c.o.Now())})
+		_, err := c.carry(ctx, &Command{ID: newCommand(), Key: i.Key, Decide: DecideEndSealed(i.Run, c.o.Now())})
 		return err
 	default:
 		return c.expire(ctx, i)
@@ -86,7 +86,7 @@ func (c *Conductor) takeOver(ctx context.Context, i journal.DueItem) error {
 	c.o.Logger.Warn("a run of a lost edge is ended", "realm", i.Key.Realm, "run", i.Run)
 	_, err = c.carry(ctx, &Command{
 		ID: newCommand(), Key: i.Key,
-		Decide: endLost(i.Run, fence, chat.Stop{Cause: chat.CauseEdgeLost}, NewSegment(), c.o.Now()),
+		Decide: DecideEndLost(i.Run, fence, chat.Stop{Cause: chat.CauseEdgeLost}, NewSegment(), c.o.Now()),
 	})
 	return err
 }
@@ -122,7 +122,7 @@ func (c *Conductor) expire(ctx context.Context, i journal.DueItem) error {
 		}
 		a := chat.Answer{Interrupt: q.ID, Status: chat.InterruptExpired, Segment: NewSegment()}
 		var out Resumption
-		d, err := c.carry(ctx, &Command{ID: newCommand(), Key: i.Key, Decide: answer(a, c.o.Boot, nil, &out)})
+		d, err := c.carry(ctx, &Command{ID: newCommand(), Key: i.Key, Decide: DecideAnswer(a, c.o.Boot, nil, &out)})
 		if err != nil {
 			return err
 		}

@@ -90,7 +90,7 @@ func (c *Conductor) StartRun(ctx context.Context, p identity.Principal, thread s
 			if chosen.Agent = v.State.Info.Agent; chosen.Agent == "" {
 				chosen.Agent = realm.Default
 			}
-			return start(chosen, c.o.Boot)(v)
+			return DecideStart(chosen, c.o.Boot)(v)
 		}),
 	})
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *Conductor) AnswerQuestion(ctx context.Context, p identity.Principal, th
 	var out Resumption
 	d, err := c.carry(ctx, &Command{
 		ID: newCommand(), Key: key,
-		Decide: allowed(p, identity.ToolApproval, key, answer(a, c.o.Boot, check, &out)),
+		Decide: allowed(p, identity.ToolApproval, key, DecideAnswer(a, c.o.Boot, check, &out)),
 	})
 	if err != nil {
 		return Resumption{}, err
@@ -183,7 +183,7 @@ func (c *Conductor) stop(ctx context.Context, key chat.Key, find func(*chat.Stat
 	id := newCommand()
 	var run string
 	var ended bool
-	d, err := c.carry(ctx, &Command{ID: id, Key: key, Decide: stop(find, s, NewSegment(), suspended, &run, &ended)})
+	d, err := c.carry(ctx, &Command{ID: id, Key: key, Decide: DecideStop(find, s, NewSegment(), suspended, &run, &ended)})
 	if err != nil || ended {
 		return err
 	}
@@ -192,7 +192,7 @@ func (c *Conductor) stop(ctx context.Context, key chat.Key, find func(*chat.Stat
 	}
 	id.Step = 1
 	// The run is sealed: it ends even if the client goes away meanwhile.
-	_, err = c.carry(context.WithoutCancel(ctx), &Command{ID: id, Key: key, Decide: endSealed(run, c.o.Now())})
+	_, err = c.carry(context.WithoutCancel(ctx), &Command{ID: id, Key: key, Decide: DecideEndSealed(run, c.o.Now())})
 	return err
 }
 
@@ -203,7 +203,7 @@ func (c *Conductor) DetachCalls(ctx context.Context, p identity.Principal, segme
 		return err
 	}
 	var run string
-	decide := allowed(p, identity.Detach, key, detach(segment, call, &run))
+	decide := allowed(p, identity.Detach, key, DecideDetach(segment, call, &run))
 	_, err = c.carry(ctx, &Command{ID: newCommand(), Key: key, Decide: func(v *View) (Plan, error) {
 		if r := v.State.RunOfSegment(segment); r != nil && !c.detaches(key, r.Agent) {
 			return Plan{}, chat.ErrNoSubagent

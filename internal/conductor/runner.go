@@ -325,7 +325,7 @@ func (l *loop) do(d Do) {
 			l.restore()
 		}
 	case d.Open:
-		_, err := l.c.carry(l.ctx, &Command{ID: newCommand(), Key: l.key, Decide: open(&l.owner)})
+		_, err := l.c.carry(l.ctx, &Command{ID: newCommand(), Key: l.key, Decide: DecideOpen(&l.owner)})
 		l.report("open", err)
 		if err == nil {
 			l.runner.state = l.runner.state.Apply(&chat.Record{At: l.now(), Entry: chat.NewEntry(chat.KindRunActive, l.own.ID, &chat.RunActiveBody{})})
@@ -343,7 +343,7 @@ func (l *loop) do(d Do) {
 }
 
 func (l *loop) end() {
-	d, err := l.c.carry(l.ctx, &Command{ID: newCommand(), Key: l.key, Decide: finish(&l.owner, l.now())})
+	d, err := l.c.carry(l.ctx, &Command{ID: newCommand(), Key: l.key, Decide: DecideFinish(&l.owner, l.now())})
 	l.report("end", err)
 	l.owner.Over()
 	if err == nil {
@@ -352,7 +352,7 @@ func (l *loop) end() {
 }
 
 func (l *loop) report(what string, err error) {
-	if err == nil || errors.Is(err, errLost) || l.ctx.Err() != nil {
+	if err == nil || errors.Is(err, ErrLost) || l.ctx.Err() != nil {
 		return
 	}
 	l.c.o.Logger.Error("a run's owner could not commit", "what", what, "realm", l.key.Realm, "error", err)
@@ -366,7 +366,7 @@ func (l *loop) restore() {
 	}
 	_, err := l.c.carry(l.ctx, &Command{
 		ID: newCommand(), Key: l.key, IDs: []string{held.Message, held.Answer, chat.RunNode(held.ID)},
-		Decide: restore(held, l.now()),
+		Decide: DecideRestore(held, l.now()),
 	})
 	l.report("restore", err)
 }
