@@ -67,6 +67,9 @@ func NewBinary(data []byte) Packet {
 // Size is the packet's length on a WebSocket, in bytes.
 func (p *Packet) Size() int { return len(p.wire) }
 
+// Text is the packet as a polling payload has it. It must not be changed.
+func (p *Packet) Text() []byte { return p.text }
+
 func (p *Packet) cost() int { return len(p.wire) + entryOverhead }
 
 // control encodes a packet of another type than message.
