@@ -89,7 +89,7 @@ func sleep(ctx context.Context, pause *time.Duration) bool {
 
 // after is the state after a commit that this very call made.
 func (d *done) after() *chat.State {
-	st := d.View.State
+	st := d.View.State.Clip() // a room may be folding from it as well
 	if st.Pos == 0 && len(d.Records) > 0 && d.Records[0].Pos > 1 {
 		// A thread made again goes on above its old positions.
 		c := *st

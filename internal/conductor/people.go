@@ -3,6 +3,7 @@ package conductor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/parlance-gateway/parlance/internal/chat"
@@ -233,20 +234,19 @@ func (c *Conductor) Delete(ctx context.Context, p identity.Principal, thread str
 	return c.j.Delete(ctx, key)
 }
 
-// Load returns a thread's state, if the principal may do verb to it.
+// Load returns a thread's state, if the principal may do verb to it. The store
+// is asked in any case; what a room has only makes the answer smaller.
 func (c *Conductor) Load(ctx context.Context, p identity.Principal, verb identity.Verb, key chat.Key) (*chat.State, error) {
-	st, _ := c.rooms.Peek(key)
-	if st == nil {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		snap, err := c.j.Load(ctx, journal.Load{Key: key})
-		if err != nil {
-			return nil, err
-		}
-		if !snap.Exists {
-			return nil, chat.ErrNoThread
-		}
-		st = snap.State(nil)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	st, from := c.rooms.Peek(key)
+	snap, err := c.j.Load(ctx, journal.Load{Key: key, From: from})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
+	if !snap.Exists {
+		return nil, chat.ErrNoThread
+	}
+	st = snap.State(st)
 	return st, Allow(p, verb, key, st, chat.Subject{})
 }

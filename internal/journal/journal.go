@@ -262,11 +262,14 @@ type Snapshot struct {
 }
 
 // State folds the snapshot. from is the reader's own state, used if the
-// snapshot continues it.
+// snapshot continues it; others may go on folding from it too.
 func (s *Snapshot) State(from *chat.State) *chat.State {
 	st := s.Base
 	if s.Continues {
 		st = from
+		if len(s.Records) > 0 {
+			st = from.Clip()
+		}
 	}
 	for _, r := range s.Records {
 		st = st.Apply(r)

@@ -1,0 +1,149 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/conductor"
+	"github.com/parlance-gateway/parlance/internal/dialect"
+	"github.com/parlance-gateway/parlance/internal/identity"
+	"github.com/parlance-gateway/parlance/internal/journal"
+	"github.com/parlance-gateway/parlance/internal/room"
+)
+
+// The kinds of values that an edge keeps on the shelf.
+const (
+	shelfThread = "thread"
+	shelfFile   = "file"
+	shelfKey    = "key"
+)
+
+// desk is what a hub does for its dialects.
+type desk struct{ h *Hub }
+
+var _ dialect.Desk = desk{}
+
+// listed is a thread as its owner's list keeps it.
+type listed struct {
+	Title   string `json:"title,omitempty"`
+	Created int64  `json:"created"`
+}
+
+func (d desk) Create(ctx context.Context, p identity.Principal, t dialect.NewThread) (dialect.Thread, error) {
+	if t.ID == "" {
+		t.ID = conductor.NewID()
+	}
+	info := chat.Info{Title: t.Title, Agent: t.Agent}
+	if err := d.h.conductor.Create(ctx, p, t.ID, info); err != nil {
+		return dialect.Thread{}, err
+	}
+	out := dialect.Thread{ID: t.ID, Title: t.Title, Created: d.h.now()}
+	data, err := json.Marshal(listed{Title: t.Title, Created: out.Created})
+	if err != nil {
+		return dialect.Thread{}, err
+	}
+	_, _, err = d.h.journal.Shelf().Put(ctx, journal.Put{
+		Realm: p.Realm, Kind: shelfThread, ID: shelfID(p.Tenant, t.ID), Data: data, Owner: p.Key(),
+	})
+	return out, err
+}
+
+// shelfID is injective in its parts.
+func shelfID(tenant, id string) string { return json1(tenant) + id }
+
+func json1(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
+}
+
+func (d desk) Get(ctx context.Context, p identity.Principal, thread string) (dialect.Thread, error) {
+	st, err := d.h.conductor.Load(ctx, p, identity.Subscribe, conductor.Key(p, thread))
+	if err != nil {
+		return dialect.Thread{}, err
+	}
+	return dialect.Thread{ID: thread, Title: st.Info.Title, Created: st.Info.Created}, nil
+}
+
+func (d desk) List(ctx context.Context, p identity.Principal, after string, limit int) ([]dialect.Thread, bool, error) {
+	prefix := shelfID(p.Tenant, "")
+	if after != "" {
+		after = prefix + after
+	}
+	values, err := d.h.journal.Shelf().List(ctx, p.Realm, shelfThread, p.Key(), after, limit+1)
+	if err != nil {
+		return nil, false, err
+	}
+	more := len(values) > limit
+	values = values[:min(limit, len(values))]
+	threads := make([]dialect.Thread, 0, len(values))
+	for _, v := range values {
+		var l listed
+		if err := json.Unmarshal(v.Data, &l); err != nil {
+			continue
+		}
+		threads = append(threads, dialect.Thread{ID: strings.TrimPrefix(v.ID, prefix), Title: l.Title, Created: l.Created})
+	}
+	return threads, more, nil
+}
+
+func (d desk) Delete(ctx context.Context, p identity.Principal, thread string) error {
+	if err := d.h.conductor.Delete(ctx, p, thread); err != nil {
+		return err
+	}
+	return d.h.journal.Shelf().Delete(ctx, p.Realm, shelfThread, shelfID(p.Tenant, thread))
+}
+
+func (d desk) Join(ctx context.Context, p identity.Principal, thread string, v room.Variant, m room.Member) (dialect.Seat, error) {
+	key := conductor.Key(p, thread)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	seat, err := d.h.rooms.Join(ctx, key, v, m)
+	if err != nil {
+		return nil, errors.Join(conductor.ErrUnavailable, err)
+	}
+	if err := conductor.Allow(p, identity.Subscribe, key, seat.State(), chat.Subject{}); err != nil {
+		seat.Leave()
+		return nil, err
+	}
+	return seat, nil
+}
+
+func (d desk) History(ctx context.Context, p identity.Principal, thread string, st *chat.State, limit int) ([]*chat.Message, error) {
+	key := conductor.Key(p, thread)
+	if err := conductor.Allow(p, identity.Subscribe, key, st, chat.Subject{}); err != nil {
+		return nil, err
+	}
+	return d.h.conductor.History(ctx, key, st, limit)
+}
+
+func (d desk) Start(ctx context.Context, p identity.Principal, s dialect.Start) (dialect.Started, error) {
+	run, segment, err := d.h.conductor.StartRun(ctx, p, s.Thread, chat.Start{
+		Message: s.Message, Fork: s.Fork, Tools: s.Tools, OneRun: s.OneRun, RefuseWaiting: s.RefuseWaiting,
+		Origin: chat.Origin{Dialect: s.Dialect},
+	})
+	return dialect.Started{Run: run, Segment: segment}, err
+}
+
+func (d desk) Answer(ctx context.Context, p identity.Principal, a dialect.Answer) (dialect.Answered, error) {
+	status := chat.InterruptAnswered
+	if a.Declined {
+		status = chat.InterruptDeclined
+	}
+	r, err := d.h.conductor.AnswerQuestion(ctx, p, a.Thread, chat.Answer{
+		Interrupt: a.Interrupt, Value: a.Value, Status: status, Tools: a.Tools,
+	}, a.Check)
+	return dialect.Answered{Run: r.Run, Segment: r.Segment}, err
+}
+
+func (d desk) Cancel(ctx context.Context, p identity.Principal, segment string, suspended bool) error {
+	return d.h.conductor.Cancel(ctx, p, segment, suspended)
+}
+
+func (d desk) Detach(ctx context.Context, p identity.Principal, segment, call string) error {
+	return d.h.conductor.DetachCalls(ctx, p, segment, call)
+}
