@@ -167,12 +167,14 @@ func (e *Server) handshake(w http.ResponseWriter, r *http.Request, a *Accept, ws
 	}
 	conn.ws.SetReadLimit(s.maxPayload)
 	s.ws = conn
-	if _, err := conn.Write(control(string(s.openPacket("[]"))).wire); err != nil {
-		e.unreserve()
-		conn.end()
-		return
-	}
+	first := control(string(s.openPacket("[]")))
+	s.queue = append(s.queue, entry{&first, 0})
 	e.begin(s)
+	s.mu.Lock()
+	if len(s.queue) > 0 {
+		s.kick()
+	}
+	s.mu.Unlock()
 	e.wg.Add(1)
 	go func() {
 		defer e.wg.Done()

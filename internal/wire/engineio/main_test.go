@@ -285,6 +285,7 @@ func (c *client) closed() (code websocket.StatusCode, before string) {
 			c.t.Fatal("not closed")
 		}
 		if err != nil {
+			c.t.Logf("end: %v", err)
 			return websocket.CloseStatus(err), strings.Join(all, " ")
 		}
 		all = append(all, string(bytes.Clone(b)))

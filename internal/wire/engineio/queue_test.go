@@ -59,7 +59,7 @@ func TestQueueTakesOnePacketOfAnySize(t *testing.T) {
 // close frame since nothing more would get through, and others are not held up.
 func TestSlowReader(t *testing.T) {
 	s := serve(t, Options{QueueBytes: 1 << 20}, Accept{})
-	s.raw("EIO=4&transport=websocket") // reads no more
+	_, _, _ = s.raw("EIO=4&transport=websocket").frame() // and reads no more
 	var slow *Session
 	for e := range s.eio.All() {
 		slow = e
@@ -89,7 +89,7 @@ func TestSlowReader(t *testing.T) {
 // TestWriteTimeout has a client stop reading within the bound of its queue.
 func TestWriteTimeout(t *testing.T) {
 	s := serve(t, Options{QueueBytes: 64 << 20, WriteTimeout: 50 * time.Millisecond}, Accept{})
-	s.raw("EIO=4&transport=websocket")
+	_, _, _ = s.raw("EIO=4&transport=websocket").frame() // and reads no more
 	p := message(16 << 20)
 	for e := range s.eio.All() {
 		if err := e.Send(&p); err != nil {
@@ -224,7 +224,7 @@ func TestCloseWaitsForNobody(t *testing.T) {
 	sid := s.open()
 	g := s.goGet(sid)
 	s.waiting(sid)
-	s.raw("EIO=4&transport=websocket")
+	_, _, _ = s.raw("EIO=4&transport=websocket").frame()
 	s.raw(upgrading + s.open())
 	ws := s.openWS()
 	for e := range s.eio.All() {

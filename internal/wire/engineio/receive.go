@@ -156,6 +156,7 @@ func (s *Session) deliver(m Message) (err error) {
 	defer s.idle()
 	defer s.recovered(&err)
 	if err := s.srv.h.Message(s, m); err != nil {
+		s.srv.o.Logger.Debug("message refused", "error", err)
 		return fmt.Errorf("engineio: %w", err)
 	}
 	return nil

@@ -19,8 +19,8 @@ type Server struct {
 	mu       sync.RWMutex
 	sessions map[string]*Session
 	wires    map[*wire]struct{} // all WebSockets, also those on their way out
-	taken    int // sessions, and handshakes that will become one
-	live     int // sessions that have not ended
+	taken    int                // sessions, and handshakes that will become one
+	live     int                // sessions that have not ended
 	draining bool
 	closed   bool
 }
@@ -188,13 +188,15 @@ func (e *Server) begin(s *Session) {
 	}()
 	e.mu.Lock()
 	e.sessions[s.id] = s
-	draining := e.draining
+	draining, gone := e.draining, e.closed
 	e.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case draining: // the drain may have looked before we were there
+	case gone: // Close may have looked before we were there
 		s.endLocked(ReasonShutdown, 0)
+	case draining: // and so may Drain
+		s.endLocked(ReasonShutdown, closeGone)
 	case err != nil:
 		s.endLocked(ReasonForcedClose, 0)
 	case s.state == closed: // in Open

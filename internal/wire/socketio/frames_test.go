@@ -176,8 +176,15 @@ func TestFrames(t *testing.T) {
 			if got := anonymous(back); got != c.back {
 				t.Errorf("came back %q, want %q", got, c.back)
 			}
+			var got []string
+			for c.closed && strings.Contains(c.handler, "gone") {
+				got = append(got, receive(t, log))
+				if strings.HasPrefix(got[len(got)-1], "gone") {
+					break
+				}
+			}
 			s.sio.Close() // now all callbacks have been made
-			if got := drained(log, c.closed); got != c.handler {
+			if got := strings.Join(append(got, drained(log, c.closed)...), "; "); got != c.handler {
 				t.Errorf("handler: %.300q, want %.300q", got, c.handler)
 			}
 		})
@@ -234,13 +241,12 @@ func anonymous(s string) string {
 	}
 }
 
-// drained joins what was logged, without the end that the test itself caused.
-func drained(log chan string, closed bool) string {
-	var all []string
+// drained is what was logged, without the end that the test itself caused.
+func drained(log chan string, closed bool) (all []string) {
 	for len(log) > 0 {
 		if m := <-log; closed || m != "gone server shutting down" {
 			all = append(all, m)
 		}
 	}
-	return strings.Join(all, "; ")
+	return all
 }

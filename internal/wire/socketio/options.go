@@ -74,6 +74,7 @@ const (
 
 // Event is what a client emitted. All its memory belongs to the receiver.
 type Event struct {
+	// Name is a string; of a number, which some clients emit, its JSON.
 	Name string
 	// Args are the arguments after the name, as the client wrote them: valid
 	// JSON, perhaps with lone surrogates or duplicate keys.
