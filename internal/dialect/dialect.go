@@ -128,6 +128,8 @@ type Files interface {
 	PutFile(ctx context.Context, p identity.Principal, f chat.Attachment, r io.Reader, limit int64) (chat.Attachment, error)
 	// File finds an upload that the principal may use, or chat.ErrNoThread.
 	File(ctx context.Context, p identity.Principal, id string) (chat.Attachment, error)
+	// DropFile removes an upload that no message uses.
+	DropFile(ctx context.Context, p identity.Principal, id string) error
 	// OpenFile returns an upload's bytes.
 	OpenFile(ctx context.Context, p identity.Principal, id string) (chat.Attachment, io.ReadSeekCloser, error)
 }

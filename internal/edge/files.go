@@ -68,6 +68,15 @@ func (d desk) file(ctx context.Context, realm, id string) (file, error) {
 	return f, json.Unmarshal(v.Data, &f)
 }
 
+func (d desk) DropFile(ctx context.Context, p identity.Principal, id string) error {
+	if _, err := d.File(ctx, p, id); err != nil {
+		return err
+	}
+	return errors.Join(
+		d.h.journal.Shelf().Delete(ctx, p.Realm, shelfFile, id),
+		d.h.journal.Blobs().DeleteBlob(ctx, p.Realm, id))
+}
+
 func (d desk) OpenFile(ctx context.Context, p identity.Principal, id string) (chat.Attachment, io.ReadSeekCloser, error) {
 	f, err := d.File(ctx, p, id)
 	if err != nil {
@@ -86,4 +95,3 @@ func (h *Hub) openFor(ctx context.Context, key chat.Key, id string) (io.ReadClos
 	r, _, err := h.journal.Blobs().OpenBlob(ctx, key.Realm, id)
 	return r, err
 }
-

@@ -36,10 +36,11 @@ type Hub struct {
 
 	// current is the generation in force. A run keeps what it began with.
 	current atomic.Pointer[generation]
-	// active are the generations that were taken on and not given back, oldest
+	// mu guards what follows. active are the generations that were taken on and not given back, oldest
 	// first: a reload has two for a moment.
 	mu       sync.Mutex
 	active   []*generation
+	browsers map[string]*identity.Browser
 	draining atomic.Bool
 
 	pilotoo *pilotooFace
@@ -50,7 +51,7 @@ func NewHub(j journal.Journal, o Options) *Hub {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	h := &Hub{journal: j, logger: o.Logger, keys: identity.NewSecrets(keyShelf{j.Shelf()}, time.Now)}
+	h := &Hub{journal: j, logger: o.Logger, browsers: make(map[string]*identity.Browser), keys: identity.NewSecrets(keyShelf{j.Shelf()}, time.Now)}
 	h.current.Store(&generation{})
 	h.rooms = room.New(j, room.Options{Now: h.now, Random: random, Logger: o.Logger})
 	h.conductor = conductor.New(j, h.rooms, conductor.Options{

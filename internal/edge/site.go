@@ -58,21 +58,19 @@ type Pilotoo struct {
 
 // Limits of a site; zero values are the defaults named.
 type Limits struct {
-	RunsPerThread        int           // 8
-	ConnectionsPerClient int           // 50
-	Pace                 time.Duration // 40 ms; negative is none
-	RunTimeout           time.Duration // 1 h; negative is none
-	PauseTimeout         time.Duration // none
+	RunsPerThread int           // 8
+	Pace          time.Duration // 40 ms; negative is none
+	RunTimeout    time.Duration // 1 h; negative is none
+	PauseTimeout  time.Duration // none
 	// SameUpstream gives agents our thread id instead of one per branch.
 	SameUpstream bool
 }
 
 // Defaults of Limits.
 const (
-	DefaultRunsPerThread        = 8
-	DefaultConnectionsPerClient = 50
-	DefaultPace                 = 40 * time.Millisecond
-	DefaultRunTimeout           = time.Hour
+	DefaultRunsPerThread = 8
+	DefaultPace          = 40 * time.Millisecond
+	DefaultRunTimeout    = time.Hour
 )
 
 // ErrConflict: two sites of a realm say different things of one name.

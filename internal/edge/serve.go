@@ -1,0 +1,134 @@
+package edge
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/parlance-gateway/parlance/internal/dialect"
+	"github.com/parlance-gateway/parlance/internal/identity"
+)
+
+// Serve answers a request that is for one of the site's paths; handled is
+// false for any other, and nothing was written then. creds is what the request
+// said of its sender, with what the server around knows filled in.
+func (h *Hub) Serve(s *Site, w http.ResponseWriter, r *http.Request, creds identity.Credentials) (handled bool) {
+	serve := h.route(s, r)
+	if serve == nil {
+		return false
+	}
+	if s.Auth == nil {
+		var ok bool
+		if creds, ok = h.greet(s, w, r, creds); !ok {
+			return true
+		}
+	}
+	serve(w, r, h.visit(s, creds))
+	return true
+}
+
+// route finds who serves a path of the site, or nil.
+func (h *Hub) route(s *Site, r *http.Request) func(http.ResponseWriter, *http.Request, *dialect.Visit) {
+	path := r.URL.Path
+	if p := s.Pilotoo; p != nil {
+		if strings.HasPrefix(path, p.Path) {
+			return func(w http.ResponseWriter, r *http.Request, v *dialect.Visit) { h.pilotoo.accept(s, w, r, v) }
+		}
+		if rest, ok := strings.CutPrefix(path, p.Prefix); ok && p.Routes && h.pilotoo.routes(rest) {
+			return func(w http.ResponseWriter, r *http.Request, v *dialect.Visit) { h.pilotoo.serve(s, rest, w, r, v) }
+		}
+	}
+	if s.Page != "" && strings.HasPrefix(path, s.Page) && pageHas(strings.TrimPrefix(path, s.Page)) {
+		return func(w http.ResponseWriter, r *http.Request, _ *dialect.Visit) { servePage(s, w, r) }
+	}
+	return nil
+}
+
+// greet gives a browser its cookie, where the site has no auth of its own. A
+// journal that cannot give the key is the only reason to fail.
+func (h *Hub) greet(s *Site, w http.ResponseWriter, r *http.Request, creds identity.Credentials) (identity.Credentials, bool) {
+	b := h.browser(s.Realm)
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+	_, cookie, err := b.Ensure(ctx, creds)
+	if err != nil {
+		h.logger.Warn("no key for browsers' cookies", "realm", s.Realm, "error", err)
+		w.Header().Set("Retry-After", "5")
+		http.Error(w, "try again later", http.StatusServiceUnavailable)
+		return creds, false
+	}
+	if cookie != nil {
+		http.SetCookie(w, cookie)
+		creds.Cookies = append(without(creds.Cookies, cookie.Name), cookie)
+	}
+	return creds, true
+}
+
+func without(cookies []*http.Cookie, name string) []*http.Cookie {
+	kept := make([]*http.Cookie, 0, len(cookies)+1)
+	for _, c := range cookies {
+		if c.Name != name {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// browser is what tells browsers apart in a realm; it is made once.
+func (h *Hub) browser(realm string) *identity.Browser {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	b := h.browsers[realm]
+	if b == nil {
+		var err error
+		b, err = identity.NewBrowser(identity.BrowserConfig{Realm: realm, Keys: h.keys.Named(identity.BrowserKeyName)})
+		if err != nil {
+			panic("edge: a browser authenticator without options was refused: " + err.Error())
+		}
+		h.browsers[realm] = b
+	}
+	return b
+}
+
+// visit is what a dialect learns of a visitor. It follows the site by name:
+// after a reload the current one of that name decides, and where there is none
+// any more nobody is admitted.
+func (h *Hub) visit(s *Site, creds identity.Credentials) *dialect.Visit {
+	name := s.Name
+	return &dialect.Visit{
+		Site: name, Creds: creds,
+		Admit: func(ctx context.Context, c identity.Credentials) (identity.Principal, error) {
+			auth := h.auth(name)
+			if auth == nil {
+				return identity.Principal{}, identity.ErrUnauthenticated
+			}
+			return auth.Authenticate(ctx, c)
+		},
+		Recheck: func(p identity.Principal, now time.Time) error {
+			auth := h.auth(name)
+			if auth == nil {
+				return identity.ErrUnauthenticated
+			}
+			return identity.Recheck(auth, p, now)
+		},
+		Rules: func() dialect.Rules {
+			if s := h.current.Load().sites[name]; s != nil {
+				return s.Rules
+			}
+			return dialect.Rules{}
+		},
+	}
+}
+
+// auth is what the current configuration of a site admits by, or nil.
+func (h *Hub) auth(site string) identity.Authenticator {
+	s := h.current.Load().sites[site]
+	switch {
+	case s == nil:
+		return nil
+	case s.Auth != nil:
+		return s.Auth
+	}
+	return h.browser(s.Realm)
+}
