@@ -2,12 +2,55 @@ package edge
 
 import (
 	"context"
+	"net/http"
 	"time"
+
+	"github.com/parlance-gateway/parlance/internal/dialect"
+	"github.com/parlance-gateway/parlance/internal/dialect/pilotoo"
+	"github.com/parlance-gateway/parlance/internal/wire/socketio"
 )
 
-type pilotooFace struct{}
+// pilotooFace is the Pilotoo dialect on its wire: one server for all sites of a
+// hub, so that sockets outlive configurations.
+type pilotooFace struct {
+	server *pilotoo.Server
+	wire   *socketio.Server
+}
 
-func newPilotooFace(h *Hub, o Options) *pilotooFace               { return &pilotooFace{} }
-func (f *pilotooFace) drain(ctx context.Context, d time.Duration) {}
-func (f *pilotooFace) close()                                     {}
-func (f *pilotooFace) sockets() int                               { return 0 }
+func newPilotooFace(h *Hub, o Options) *pilotooFace {
+	f := &pilotooFace{server: pilotoo.NewServer(pilotoo.Options{Desk: desk{h}, Logger: o.Logger})}
+	f.wire = socketio.NewServer(socketio.Options{MaxConnections: o.MaxConnections, Logger: o.Logger}, f.server)
+	return f
+}
+
+// accept serves a request to the Socket.IO endpoint.
+func (f *pilotooFace) accept(s *Site, w http.ResponseWriter, r *http.Request, v *dialect.Visit) {
+	f.wire.Accept(w, r, socketio.Accept{
+		Path: s.Pilotoo.Path, MaxPayload: s.Pilotoo.frame(), Origins: s.Origins,
+		Cookie: affinityCookie, Value: v, RemoteIP: v.Creds.RemoteIP,
+	})
+}
+
+// affinityCookie lets a balancer send a polling session's requests to one edge.
+const affinityCookie = "parlance_io"
+
+func (p *Pilotoo) frame() int64 {
+	if p.Frame == 0 {
+		return pilotoo.MaxPayload
+	}
+	return p.Frame
+}
+
+func (f *pilotooFace) drain(ctx context.Context, spread time.Duration) { _ = f.wire.Drain(ctx, spread) }
+
+func (f *pilotooFace) close() {
+	f.wire.Close()
+	f.server.Close()
+}
+
+func (f *pilotooFace) sockets() int { return f.wire.Sessions() }
+
+// serve answers a request to one of the protocol's HTTP routes.
+func (f *pilotooFace) serve(s *Site, rest string, w http.ResponseWriter, r *http.Request, v *dialect.Visit) {
+	f.server.ServeRoute(w, r, pilotoo.Request{Path: rest, Visit: v, Origins: s.Origins, Upstream: s.Pilotoo.Upstream})
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/parlance-gateway/parlance/internal/conductor"
 	"github.com/parlance-gateway/parlance/internal/dialect"
+	"github.com/parlance-gateway/parlance/internal/edge/page"
 	"github.com/parlance-gateway/parlance/internal/identity"
 	"github.com/parlance-gateway/parlance/internal/journal"
 	"github.com/parlance-gateway/parlance/internal/room"
@@ -41,6 +43,7 @@ type Hub struct {
 	mu       sync.Mutex
 	active   []*generation
 	browsers map[string]*identity.Browser
+	pages    map[page.Options]http.Handler
 	draining atomic.Bool
 
 	pilotoo *pilotooFace
@@ -51,7 +54,7 @@ func NewHub(j journal.Journal, o Options) *Hub {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	h := &Hub{journal: j, logger: o.Logger, browsers: make(map[string]*identity.Browser), keys: identity.NewSecrets(keyShelf{j.Shelf()}, time.Now)}
+	h := &Hub{journal: j, logger: o.Logger, browsers: make(map[string]*identity.Browser), pages: make(map[page.Options]http.Handler), keys: identity.NewSecrets(keyShelf{j.Shelf()}, time.Now)}
 	h.current.Store(&generation{})
 	h.rooms = room.New(j, room.Options{Now: h.now, Random: random, Logger: o.Logger})
 	h.conductor = conductor.New(j, h.rooms, conductor.Options{

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/parlance-gateway/parlance/internal/dialect"
+	"github.com/parlance-gateway/parlance/internal/dialect/pilotoo"
+	"github.com/parlance-gateway/parlance/internal/edge/page"
 	"github.com/parlance-gateway/parlance/internal/identity"
 )
 
@@ -35,14 +37,30 @@ func (h *Hub) route(s *Site, r *http.Request) func(http.ResponseWriter, *http.Re
 		if strings.HasPrefix(path, p.Path) {
 			return func(w http.ResponseWriter, r *http.Request, v *dialect.Visit) { h.pilotoo.accept(s, w, r, v) }
 		}
-		if rest, ok := strings.CutPrefix(path, p.Prefix); ok && p.Routes && h.pilotoo.routes(rest) {
+		if rest, ok := strings.CutPrefix(path, p.Prefix); ok && p.Routes && pilotoo.IsRoute(rest) {
 			return func(w http.ResponseWriter, r *http.Request, v *dialect.Visit) { h.pilotoo.serve(s, rest, w, r, v) }
 		}
 	}
-	if s.Page != "" && strings.HasPrefix(path, s.Page) && pageHas(strings.TrimPrefix(path, s.Page)) {
-		return func(w http.ResponseWriter, r *http.Request, _ *dialect.Visit) { servePage(s, w, r) }
+	if s.Page != "" && strings.HasPrefix(path, s.Page) && page.Has(strings.TrimPrefix(path, s.Page)) {
+		return func(w http.ResponseWriter, r *http.Request, _ *dialect.Visit) { h.page(s).ServeHTTP(w, r) }
 	}
 	return nil
+}
+
+// page is the site's demonstration page.
+func (h *Hub) page(s *Site) http.Handler {
+	o := page.Options{Path: s.Page}
+	if s.Pilotoo != nil {
+		o.SocketPath, o.RoutesPrefix = s.Pilotoo.Path, s.Pilotoo.Prefix
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.pages[o]
+	if p == nil {
+		p = page.Handler(o)
+		h.pages[o] = p
+	}
+	return p
 }
 
 // greet gives a browser its cookie, where the site has no auth of its own. A
