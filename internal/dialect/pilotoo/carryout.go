@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/dialect"
 )
@@ -107,7 +105,6 @@ func (n *session) messages(ctx context.Context, c MessagesCommand, reply answer)
 	if limit == 0 {
 		limit = DefaultHistory
 	}
-	v.seat.Refresh()
 	h := history{state: v.seat.State(), limit: limit}
 	if h.messages, err = n.server.o.Desk.History(ctx, n.who, c.ThreadID, h.state, limit); err != nil {
 		n.drop(v, fresh)
@@ -238,36 +235,4 @@ func (n *session) cancel(ctx context.Context, c CancelCommand, reply answer) err
 
 func (n *session) detach(ctx context.Context, c DetachCommand, reply answer) error {
 	return n.quiet(func() error { return n.server.o.Desk.Detach(ctx, n.who, c.RunID, c.ToolCallID) }, reply)
-}
-
-// checkAnswer judges an answer by what the decision wants; one that is refused
-// leaves it open (PIL-074, PIL-090).
-func checkAnswer(i *chat.Interrupt, v jsontext.Value) error {
-	switch i.Kind {
-	case chat.InterruptApproval:
-		if !isApproval(v) {
-			return invalid("answer must be true, false or {approved, reason?}")
-		}
-	case chat.InterruptClientTool, chat.InterruptQuestion:
-		if len(i.Schema) > 0 {
-			return matches(i.Schema, v)
-		}
-	}
-	return nil
-}
-
-func isApproval(v jsontext.Value) bool {
-	switch v.Kind() {
-	case 't', 'f':
-		return true
-	case '{':
-	default:
-		return false
-	}
-	o, err := readObject("answer", v, "approved", "reason")
-	if err != nil || !o.has("approved") {
-		return false
-	}
-	k := o.members["approved"].Kind()
-	return (k == 't' || k == 'f') && (!o.has("reason") || o.members["reason"].Kind() == '"')
 }

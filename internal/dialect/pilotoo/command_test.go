@@ -131,7 +131,7 @@ func TestRefusalsAreShort(t *testing.T) {
 	if !ok || len(e.Message) > 200 {
 		t.Errorf("a message of %d bytes", len(e.Message))
 	}
-	if !jsontext.Value(e.object(nil)).IsValid() {
+	if !jsontext.Value(errorObject(e)).IsValid() {
 		t.Error("the error is no JSON")
 	}
 }

@@ -1,7 +1,6 @@
 package pilotoo
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/parlance-gateway/parlance/internal/chat"
@@ -49,12 +48,7 @@ func (m *message) append(b []byte) []byte {
 	b = optional(b, "reasoning", m.reasoning)
 	for i, a := range m.attachments {
 		b = append(b, sep(i, `,"attachments":[`)...)
-		b = append(b, `{"id":`...)
-		b = quoted(b, a.ID)
-		b = member(b, "mediaType", a.MediaType)
-		b = optional(b, "name", a.Name)
-		b = strconv.AppendInt(append(b, `,"size":`...), a.Size, 10)
-		b = append(b, '}')
+		b = attachment(b, a)
 	}
 	if len(m.attachments) > 0 {
 		b = append(b, ']')
@@ -87,8 +81,9 @@ func shown(m *chat.Message, tasks []chat.Task) []*message {
 
 // split shows an answer's parts: a message for each text, with the id of its
 // part. Calls stand with the text before them, reasoning with the text after
-// it; what has no such text stands alone, under the answer's own id. A task
-// stands with the call that began it. What is empty is left out.
+// it. Calls before any text make a message of their own, under the first one's
+// id; an answer of mere reasoning is one under the answer's id. A task stands
+// with the call that began it. What is empty is left out.
 func split(answer string, created int64, parts []*chat.Part, tasks []chat.Task) []*message {
 	var list []*message
 	var thought []string
@@ -97,9 +92,9 @@ func split(answer string, created int64, parts []*chat.Part, tasks []chat.Task) 
 		list = append(list, m)
 		return m
 	}
-	last := func() *message {
+	last := func(id string) *message {
 		if len(list) == 0 {
-			return add(textless(answer, parts))
+			return add(id)
 		}
 		return list[len(list)-1]
 	}
@@ -115,7 +110,7 @@ func split(answer string, created int64, parts []*chat.Part, tasks []chat.Task) 
 			m.think(thought)
 			thought = nil
 		case chat.PartTool:
-			m := last()
+			m := last(p.ID)
 			m.calls = append(m.calls, p)
 			for i := range tasks {
 				if tasks[i].Call == p.ID {
@@ -125,7 +120,7 @@ func split(answer string, created int64, parts []*chat.Part, tasks []chat.Task) 
 		}
 	}
 	if len(thought) > 0 {
-		last().think(thought)
+		last(answer).think(thought)
 	}
 	kept := list[:0]
 	for _, m := range list {
@@ -141,15 +136,4 @@ func (m *message) think(thought []string) {
 		thought = append([]string{m.reasoning}, thought...)
 	}
 	m.reasoning = strings.Join(thought, "\n\n")
-}
-
-// textless is the id of what stands before an answer's first text: the
-// answer's own, unless that text has it.
-func textless(answer string, parts []*chat.Part) string {
-	for _, p := range parts {
-		if p.Type == chat.PartText && p.ID == answer {
-			return parts[0].ID
-		}
-	}
-	return answer
 }

@@ -188,7 +188,7 @@ func TestCommandsAreStrictAnswersAreNot(t *testing.T) {
 // PIL-180: the codes of the schemas are those of the table, and no other.
 func TestCodesOfTheSchema(t *testing.T) {
 	for _, code := range []Code{CodeInvalid, CodeUnknownRun, CodeDuplicate, CodeConversation, CodeForkPoint, "NO_SUCH_CODE"} {
-		err := validate(t, "protocol.error", (&Error{code, "why"}).object(nil))
+		err := validate(t, "protocol.error", errorObject(&Error{code, "why"}))
 		known := slices.ContainsFunc(refusals, func(r refusalText) bool { return r.code == code })
 		if known != (err == nil) {
 			t.Errorf("%s: in the table %v, in the schema %v", code, known, err == nil)

@@ -1,7 +1,6 @@
 package pilotoo
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -97,41 +96,4 @@ func taskStatus(thread string, t chat.Task) []byte {
 	b = quoted(b, thread)
 	b = append(b, `,"task":`...)
 	return append(task(b, t), '}')
-}
-
-// Announcement is the payload of protocol:hello and the body of GET /protocol
-// (PIL-010, PIL-196).
-func Announcement() []byte {
-	b := append([]byte(nil), `{"protocol":{"major":`...)
-	b = strconv.AppendInt(b, Major, 10)
-	b = append(b, `,"minor":`...)
-	b = strconv.AppendInt(b, Minor, 10)
-	b = append(b, `},"minClientMajor":`...)
-	b = strconv.AppendInt(b, MinClientMajor, 10)
-	return append(b, '}')
-}
-
-// object appends the error as {code, message} (PIL-024).
-func (e *Error) object(b []byte) []byte {
-	b = append(b, `{"code":`...)
-	b = quoted(b, e.Code)
-	b = member(b, "message", e.Message)
-	return append(b, '}')
-}
-
-// failure is the acknowledgement of a command that was refused; it names the
-// error in both places that a reader of the protocol may look at (PIL-159).
-func (e *Error) failure() []byte {
-	b := append([]byte(nil), `{"ok":false,"error":`...)
-	b = e.object(b)
-	b = member(b, "code", string(e.Code))
-	b = member(b, "message", e.Message)
-	return append(b, '}')
-}
-
-// success is the acknowledgement of a command that was carried out; run is the
-// segment that began, or "" (PIL-026).
-func success(run string) []byte {
-	b := append([]byte(nil), `{"ok":true`...)
-	return append(optional(b, "runId", run), '}')
 }
