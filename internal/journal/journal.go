@@ -120,6 +120,11 @@ type RunMeta struct {
 	// Seq is the number of the current segment's last envelope.
 	Seq    uint64 `json:"seq,omitempty"`
 	Sealed bool   `json:"sealed,omitempty"`
+	// Until is the owner's deadline, in Unix milliseconds of the store's clock:
+	// of the run, not of the edge, so that a run that its owner does not know
+	// of (its claim's answer was lost, its end was lost with the store's tail)
+	// lapses although that edge lives.
+	Until int64 `json:"until,omitempty"`
 	// Due is when somebody must look at the run although its owner is well,
 	// in Unix milliseconds; 0 is never.
 	Due int64 `json:"due,omitempty"`
@@ -127,6 +132,9 @@ type RunMeta struct {
 	// whether it could start the run again.
 	Agent string `json:"agent,omitempty"`
 }
+
+// Lapsed says that the run has an owner whose deadline has passed.
+func (m RunMeta) Lapsed(now int64) bool { return m.Owner != "" && m.Until <= now }
 
 // Meta is a thread's small, hot state.
 type Meta struct {
@@ -228,7 +236,8 @@ type Committed struct {
 	// Epoch and Rev are the thread's after the commit (Done only).
 	Epoch uint64
 	Rev   Rev
-	// Fences are the attempts' numbers of runs that got a new owner.
+	// Fences are the attempts' numbers of runs that got a new owner (Done), or
+	// that the owner whom the commit named still has (DoneBefore).
 	Fences map[string]uint64
 	// Before is what the commit left the first time (DoneBefore only).
 	Before []byte

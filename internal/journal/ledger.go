@@ -74,16 +74,19 @@ func (l *Ledger) Append(a Append, now int64) Appended {
 
 // Commit decides on a commit and carries it out.
 func (l *Ledger) Commit(c Commit, now int64) Committed {
-	l.forget(now)
+	l.Forget(now)
 	for _, k := range l.Commands {
 		if k.ID == c.Command {
-			return Committed{Result: DoneBefore, Before: k.Result, Epoch: l.Meta.Epoch, Rev: l.Meta.Rev}
+			return Committed{Result: DoneBefore, Before: k.Result, Epoch: l.Meta.Epoch, Rev: l.Meta.Rev, Fences: l.stillOwned(c.Runs)}
 		}
 	}
 	switch {
 	case l.buried(now) && c.Epoch != 0:
 		return Committed{Result: Deleted}
 	case !l.Exists && c.Epoch == 0:
+		if len(c.Guards) > 0 || !opens(c.Runs) {
+			return Committed{Result: Conflict}
+		}
 		l.open(c)
 	case !l.Exists:
 		return Committed{Result: WrongEpoch}
@@ -94,7 +97,7 @@ func (l *Ledger) Commit(c Commit, now int64) Committed {
 	case c.Rev != l.Meta.Rev || !l.holds(c.Guards) || !l.fits(c.Runs):
 		return Committed{Result: Conflict}
 	}
-	fences := l.changeRuns(c.Runs)
+	fences := l.changeRuns(c.Runs, now)
 	recs := l.number(c.Entries, c.Tag, now, 0)
 	for _, ch := range c.Runs {
 		if ch.End {
@@ -103,6 +106,9 @@ func (l *Ledger) Commit(c Commit, now int64) Committed {
 	}
 	maps.Copy(l.Nodes, c.Nodes)
 	l.Meta.Rev = Rev{N: l.Meta.Rev.N + 1, Tag: c.Tag}
+	if n := len(l.Commands) - KeepCommands + 1; n > 0 {
+		l.Commands = l.Commands[n:]
+	}
 	l.Commands = append(l.Commands, Command{ID: c.Command, At: now, Result: c.Result})
 	return Committed{Result: Done, Records: recs, Epoch: l.Meta.Epoch, Rev: l.Meta.Rev, Fences: fences}
 }
@@ -115,14 +121,15 @@ func (l *Ledger) open(c Commit) {
 	if pos > 0 {
 		pos, log = pos+PositionJump, log+PositionJump
 	}
-	l.Meta = Meta{Epoch: c.NewEpoch, Rev: l.Meta.Rev, Pos: pos, Log: log, Floor: pos, Runs: map[string]RunMeta{}}
-	l.Base = &chat.State{Schema: chat.SchemaVersion, Pos: pos, Log: log}
+	l.Meta = Meta{Epoch: c.NewEpoch, Rev: l.Meta.Rev, Pos: pos, Log: log, At: l.Meta.At, Floor: pos, Runs: map[string]RunMeta{}}
+	l.Base = &chat.State{Schema: chat.SchemaVersion, Pos: pos, Log: log, At: l.Meta.At}
 	l.Records, l.Pages, l.Nodes = nil, nil, map[string]chat.Node{}
 }
 
-// forget drops the commands that are old or too many.
-func (l *Ledger) forget(now int64) {
-	drop := max(0, len(l.Commands)-KeepCommands+1)
+// Forget drops the commands that are older than KeepCommandsFor. Commit does
+// so itself; a store may do it where an idle thread ought to cost less.
+func (l *Ledger) Forget(now int64) {
+	drop := 0
 	for drop < len(l.Commands) && l.Commands[drop].At+KeepCommandsFor.Milliseconds() < now {
 		drop++
 	}
@@ -148,7 +155,17 @@ func (l *Ledger) fits(changes []RunChange) bool {
 	return true
 }
 
-func (l *Ledger) changeRuns(changes []RunChange) map[string]uint64 {
+// opens says that the changes fit a thread that has no runs yet.
+func opens(changes []RunChange) bool {
+	for _, ch := range changes {
+		if !ch.New {
+			return false
+		}
+	}
+	return true
+}
+
+func (l *Ledger) changeRuns(changes []RunChange, now int64) map[string]uint64 {
 	fences := map[string]uint64{}
 	for _, ch := range changes {
 		run := l.Meta.Runs[ch.Run]
@@ -157,7 +174,7 @@ func (l *Ledger) changeRuns(changes []RunChange) map[string]uint64 {
 		}
 		if ch.NewOwner {
 			run.Fence++
-			run.Owner, run.W, run.WTag = ch.Owner, 0, 0
+			run.take(ch.Owner, now)
 			fences[ch.Run] = run.Fence
 		}
 		if ch.Agent != "" {
@@ -167,6 +184,39 @@ func (l *Ledger) changeRuns(changes []RunChange) map[string]uint64 {
 		l.Meta.Runs[ch.Run] = run
 	}
 	return fences
+}
+
+// stillOwned are the fences of those runs that a commit gave to an owner who
+// has them yet.
+func (l *Ledger) stillOwned(changes []RunChange) map[string]uint64 {
+	fences := map[string]uint64{}
+	for _, ch := range changes {
+		if run, live := l.Meta.Runs[ch.Run]; live && ch.NewOwner && run.Owner == ch.Owner {
+			fences[ch.Run] = run.Fence
+		}
+	}
+	return fences
+}
+
+// take begins an attempt of owner's at the run.
+func (m *RunMeta) take(owner string, now int64) {
+	m.Owner, m.W, m.WTag, m.Until = owner, 0, 0, 0
+	if owner != "" {
+		m.Until = now + OwnerDeadline.Milliseconds()
+	}
+}
+
+// Renew moves an attempt's deadline: an edge does so for each run that it
+// owns, with each beat. False says that the run is not the owner's any more,
+// or that it is sealed.
+func (l *Ledger) Renew(run, owner string, fence uint64, now int64) bool {
+	m, live := l.Meta.Runs[run]
+	if !l.Exists || !live || m.Owner != owner || m.Fence != fence || m.Sealed {
+		return false
+	}
+	m.Until = now + OwnerDeadline.Milliseconds()
+	l.Meta.Runs[run] = m
+	return true
 }
 
 // number turns entries into records behind the newest one.
@@ -184,13 +234,15 @@ func (l *Ledger) number(entries []chat.Entry, tag uint64, now int64, w uint64) [
 			r.Log = m.Log
 		}
 		if e.N > 0 {
-			run := m.Runs[e.Run]
+			run, live := m.Runs[e.Run]
 			if e.Opens {
 				run.Seq = 0
 			}
 			r.Seq = run.Seq + 1
 			run.Seq += uint64(e.N)
-			m.Runs[e.Run] = run
+			if live { // a record must not bring a run to life
+				m.Runs[e.Run] = run
+			}
 		}
 		m.Pos, m.Tag = r.Pos, r.Tag
 		recs[i] = r
@@ -203,6 +255,9 @@ func (l *Ledger) number(entries []chat.Entry, tag uint64, now int64, w uint64) [
 func (l *Ledger) Load(q Load, now int64) Snapshot {
 	s := Snapshot{Exists: l.Exists, Deleted: l.buried(now), Meta: l.Meta}
 	s.Meta.Runs = maps.Clone(l.Meta.Runs)
+	if !l.Exists {
+		return s
+	}
 	if len(q.IDs) > 0 {
 		s.Nodes = make(map[string]chat.Node, len(q.IDs))
 		for _, id := range q.IDs {
@@ -251,9 +306,13 @@ func (l *Ledger) Trim(t Trim) Result {
 	return OK
 }
 
-// Reset begins a new epoch at the base that the resetter gives.
+// Reset begins a new epoch at the base that the resetter gives. The winner is
+// told so again if its answer was lost.
 func (l *Ledger) Reset(r Reset) Result {
 	m := &l.Meta
+	if l.Exists && r.NewEpoch == m.Epoch {
+		return OK
+	}
 	if !l.Exists || r.Seen != (Cursor{Epoch: m.Epoch, Pos: m.Pos, Tag: m.Tag}) || r.Base.Pos <= m.Pos {
 		return Lost
 	}
@@ -266,15 +325,19 @@ func (l *Ledger) Reset(r Reset) Result {
 }
 
 // Claim gives a run to a new owner. lapsed says that the present owner's
-// deadline has passed.
+// deadline has passed. The winner is told so again if its answer was lost, as
+// long as nothing was decided since.
 func (l *Ledger) Claim(c Claim, lapsed bool, now int64) (fence uint64, rev Rev, res Result) {
 	run, live := l.Meta.Runs[c.Run]
+	if l.Exists && live && run.Fence == c.Fence+1 && run.Owner == c.Owner && l.Meta.Rev.Tag == c.Tag {
+		return run.Fence, l.Meta.Rev, OK
+	}
 	due := run.Due != 0 && run.Due <= now
 	if !l.Exists || !live || run.Fence != c.Fence || !(lapsed || due || c.Living) {
 		return 0, Rev{}, Lost
 	}
 	run.Fence++
-	run.Owner, run.W, run.WTag = c.Owner, 0, 0
+	run.take(c.Owner, now)
 	if due {
 		run.Due = now + SealDeadline.Milliseconds()
 	}

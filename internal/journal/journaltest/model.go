@@ -1,0 +1,3 @@
+package journaltest
+
+var modelCases []testCase
