@@ -131,6 +131,18 @@ func TestSlowHandlerIsNotTheClientsFault(t *testing.T) {
 	})
 }
 
+// TestPongTimeStandsStill while a message is handled: what is left of it when
+// the handler takes over is left when it returns.
+func TestPongTimeStandsStill(t *testing.T) {
+	inBubble(t, func(l *local) {
+		l.h.message = func(*Session, Message) error { time.Sleep(5 * time.Minute); return nil }
+		l.want("POST", "4x", 200, "ok")
+		time.Sleep(DefaultPingTimeout - 1)
+		l.want("POST", "3", 200, "ok")
+		l.want("GET", "", 200, "2")
+	})
+}
+
 func TestDeadline(t *testing.T) {
 	inBubble(t, func(l *local) {
 		e := l.eio.find(l.sid)

@@ -106,14 +106,10 @@ func (s *Session) payload() (body []byte, upgrading, done bool) {
 	switch {
 	case s.state == closed && s.byClient:
 		body = []byte("6")
+	case s.state == ending:
+		body = s.last()
 	case s.state == closed:
-		body = s.pack()
-		if len(s.queue) > 0 { // one answer did not hold it all
-			s.linger()
-			s.srv.keep(s)
-			break
-		}
-		body = appendPacket(body, "1")
+		body = []byte("1")
 	case s.ws != nil:
 	case s.beat.unsent || len(s.queue) > 0:
 		body = s.pack()
@@ -135,18 +131,18 @@ func (s *Session) release() ([]byte, bool) {
 	return []byte("6"), true
 }
 
-// last is the answer to a GET that comes after the end. Holds s.mu.
+// last is the answer to a GET that comes after the end: the packets left, and
+// the close packet in an answer of its own. Clients act on that while they still
+// decode what came with it, and would miss a DISCONNECT. Holds s.mu.
 func (s *Session) last() []byte {
 	body := s.pack()
-	if s.byClient {
+	switch {
+	case s.byClient:
 		body = []byte("6")
-	} else if len(s.queue) > 0 {
+	case len(body) > 0:
 		return body
-	} else {
-		if len(body) == 0 {
-			body = []byte("6")
-		}
-		body = appendPacket(body, "1")
+	default:
+		body = []byte{'6', separator, '1'}
 	}
 	s.state = closed
 	s.srv.clock.unset(s)
@@ -157,7 +153,7 @@ func (s *Session) last() []byte {
 // pack takes as many packets as one payload may hold, a ping first. Holds s.mu.
 func (s *Session) pack() []byte {
 	var body []byte
-	if s.beat.unsent {
+	if s.beat.unsent && s.state == open {
 		s.beat.unsent = false
 		body = append(body, '2')
 	}

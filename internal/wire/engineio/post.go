@@ -43,8 +43,12 @@ func (s *Session) beginPost(w http.ResponseWriter, r *http.Request) errorCode {
 	s.overdue(s.srv.clock.now())
 	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	switch {
-	case s.state != open:
+	case s.state == closed:
 		return unknownSession
+	case s.state == ending && !s.posting:
+		// Sent before the client can know: a refusal would be the first it hears
+		// of the end, and of the packets that wait for its GET it would hear
+		// nothing. What it sends is read and dropped.
 	case s.ws != nil:
 		return badRequest
 	case s.posting, strings.EqualFold(strings.TrimSpace(media), "application/octet-stream"):

@@ -130,6 +130,9 @@ func (e *Server) Close() {
 			s.state = closed
 			e.clock.unset(s)
 			e.drop(s)
+			if s.abort != nil {
+				s.abort()
+			}
 		}
 		s.endLocked(ReasonShutdown, 0)
 		s.mu.Unlock()
@@ -217,16 +220,6 @@ func (e *Server) drop(s *Session) {
 	if e.sessions[s.id] == s {
 		delete(e.sessions, s.id)
 		e.taken--
-	}
-}
-
-// keep takes a session back that was dropped too early. Holds s.mu.
-func (e *Server) keep(s *Session) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.sessions[s.id] == nil && !e.closed {
-		e.sessions[s.id] = s
-		e.taken++
 	}
 }
 

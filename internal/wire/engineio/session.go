@@ -159,8 +159,8 @@ func (s *Session) endLocked(reason string, code websocket.StatusCode) {
 		return
 	}
 	s.state = closed
-	if s.abort != nil {
-		s.abort()
+	if s.abort != nil && code == 0 {
+		s.abort() // else the client hears of the end with its packets, by its GET
 	}
 	if p := s.probe; p != nil && p.wire != nil {
 		p.wire.abort()
@@ -171,13 +171,12 @@ func (s *Session) endLocked(reason string, code websocket.StatusCode) {
 		s.kick()
 	case s.ws != nil:
 		s.ws.abort()
-	case s.poller != nil:
-		if code == 0 {
-			s.queue = nil
-		}
+	case code == 0 || s.poller != nil && len(s.queue) == 0:
+		s.queue = nil
 		s.kick()
-	case code != 0:
+	default:
 		s.linger()
+		s.kick()
 	}
 	if s.state == closed {
 		s.srv.drop(s)
@@ -185,7 +184,7 @@ func (s *Session) endLocked(reason string, code websocket.StatusCode) {
 	s.srv.ended(s, reason)
 }
 
-// linger keeps the ended session for one more GET. Holds s.mu.
+// linger keeps the ended session for the GETs that fetch the rest. Holds s.mu.
 func (s *Session) linger() {
 	s.state = ending
 	wait := lingerServer

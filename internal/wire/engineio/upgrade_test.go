@@ -2,6 +2,7 @@ package engineio
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,8 +31,9 @@ func TestUpgrade(t *testing.T) {
 			ws.expect("4b")
 			s.want(s.get(sid), 400, badReq)
 			s.want(s.post(sid, "4x"), 400, badReq)
-			ws.say("4c")
-			ws.expect("4c")
+			long := "4" + strings.Repeat("x", 10*probeLimit)
+			ws.say(long)
+			ws.expect(long)
 		}},
 		{"a GET that waits still gets packets before 5", func(s *site, sid string) {
 			ws := s.dial(upgrading + sid)
@@ -145,7 +147,10 @@ func TestUpgrade(t *testing.T) {
 }
 
 func TestUpgradeTimeout(t *testing.T) {
-	s := serve(t, Options{UpgradeTimeout: 30 * time.Millisecond}, Accept{})
+	s := serve(t, Options{UpgradeTimeout: 100 * time.Millisecond, PingInterval: 200 * time.Millisecond}, Accept{})
+	done := s.dial(upgrading + s.open())
+	done.say("5")
+	done.expect("2") // the time-out is over and was lifted
 	sid := s.open()
 	ws := s.dial(upgrading + sid)
 	ws.say("2probe")

@@ -414,7 +414,10 @@ func TestPollingDisconnect(t *testing.T) {
 		t.Fatalf("%q", body)
 	}
 	receive(t, sockets).Disconnect(true)
-	if _, body := s.do("GET", sid, ""); body != "41\x1e1" {
+	if _, body := s.do("GET", sid, ""); body != "41" {
+		t.Fatalf("%q", body)
+	}
+	if _, body := s.do("GET", sid, ""); body != "6\x1e1" {
 		t.Fatalf("%q", body)
 	}
 }
