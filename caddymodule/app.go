@@ -1,0 +1,222 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+
+	"github.com/parlance-gateway/parlance/internal/edge"
+)
+
+func init() {
+	caddy.RegisterModule(new(App))
+}
+
+// defaultDrain is how long an exit lets runs finish.
+const defaultDrain = 30 * time.Second
+
+// App holds what the handlers of a configuration share: the journal, and through
+// it their threads. It is there, with its defaults, wherever a parlance handler
+// is; it needs to be configured only to change one.
+type App struct {
+	// Where threads are kept. The default is a folder of this machine.
+	Journal *Journal `json:"journal,omitempty"`
+
+	// How long runs may go on when the process exits or the journal is
+	// configured away; what then still runs is ended with a reason. Default: 30s.
+	Drain caddy.Duration `json:"drain,omitempty"`
+
+	logger  *slog.Logger
+	key     hubKey
+	started chan struct{} // closed when the hub serves this configuration
+
+	mu       sync.Mutex
+	handlers []*Handler
+
+	hub        *pooled
+	deactivate func()
+}
+
+// Journal says where threads are kept.
+type Journal struct {
+	// The kind of journal. `file`, the default, keeps threads in a folder that
+	// one process at a time can have.
+	Kind string `json:"kind,omitempty"`
+
+	// The folder of a `file` journal; placeholders such as `{env.NAME}` are
+	// replaced. It is made if it is not there, readable for its owner only.
+	// Default: the folder `parlance` in Caddy's data directory.
+	Dir string `json:"dir,omitempty"`
+}
+
+// CaddyModule returns the Caddy module information.
+func (*App) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "parlance", New: func() caddy.Module { return new(App) }}
+}
+
+// Provision checks the app's options; it opens nothing.
+func (a *App) Provision(ctx caddy.Context) error {
+	a.logger = ctx.Slogger()
+	a.started = make(chan struct{})
+	switch {
+	case a.Drain == 0:
+		a.Drain = caddy.Duration(defaultDrain)
+	case a.Drain < 0:
+		return errors.New("drain must not be negative")
+	}
+	if err := a.provisionJournal(); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	events, err := ctx.App("events")
+	if err != nil {
+		return err
+	}
+	return events.(*caddyevents.App).On("stopping", stopping(a.exit))
+}
+
+func (a *App) provisionJournal() error {
+	var j Journal
+	if a.Journal != nil {
+		j = *a.Journal
+	}
+	switch j.Kind {
+	case "", "file":
+	case "redis":
+		return errors.New(noRedis)
+	default:
+		return fmt.Errorf("unknown kind %q: this version has file", j.Kind)
+	}
+	dir, err := replaced(j.Dir)
+	if err != nil {
+		return err
+	}
+	if dir == "" {
+		dir = filepath.Join(caddy.AppDataDir(), "parlance")
+	}
+	dir, err = filepath.Abs(dir)
+	a.key = hubKey{kind: "file", address: dir}
+	return err
+}
+
+// Start opens the hub, or takes the one that an earlier configuration has, and
+// makes this configuration the current one. Without handlers it does nothing.
+func (a *App) Start() error {
+	defer close(a.started)
+	sites := a.sites()
+	if len(sites) == 0 {
+		return nil
+	}
+	hub, err := acquire(a.key, a.logger)
+	if err != nil {
+		return err
+	}
+	a.hub = hub
+	if a.deactivate, err = hub.hub.Activate(sites); err != nil {
+		return err // Cleanup gives the hub back
+	}
+	hub.follow(a.logger, time.Duration(a.Drain))
+	a.warn()
+	return nil
+}
+
+// warn tells once what an operator should know of a configuration.
+func (a *App) warn() {
+	var open []string
+	for _, h := range a.handlers {
+		if h.site.Auth == nil && !slices.Contains(open, h.site.Realm) {
+			open = append(open, h.site.Realm)
+		}
+	}
+	if len(open) > 0 {
+		a.logger.Warn("no auth is configured: each browser is its own subject, told by a signed cookie", "realms", open)
+	}
+}
+
+// Stop implements caddy.App. What Start took is given back by Cleanup, which
+// Caddy calls in every case, also when another app could not start.
+func (a *App) Stop() error { return nil }
+
+// exit begins to drain as soon as the process is about to end, so that requests
+// that wait for events end, and the servers that wait for those requests too.
+func (a *App) exit() {
+	if a.hub != nil && caddy.Exiting() {
+		a.hub.begin()
+	}
+}
+
+// Cleanup gives the hub back. At exit it waits until the hub has drained.
+func (a *App) Cleanup() error {
+	if a.deactivate != nil {
+		a.deactivate()
+		a.deactivate = nil
+	}
+	if a.hub == nil {
+		return nil
+	}
+	a.hub = nil
+	_, err := hubs.Delete(a.key)
+	return err
+}
+
+// stopping is a listener of Caddy's event of that name.
+type stopping func()
+
+func (f stopping) Handle(context.Context, caddy.Event) error {
+	f()
+	return nil
+}
+
+// add takes a handler's site into the configuration, or says with what it does
+// not go together.
+func (a *App) add(h *Handler) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, other := range a.handlers {
+		if err := h.together(other); err != nil {
+			return err
+		}
+	}
+	h.site.Name = h.Name
+	for n := 1; h.site.Name == "" || a.named(h.site.Name) && h.Name == ""; n++ {
+		h.site.Name = fmt.Sprintf("%s %s %s #%d", h.site.Realm, h.server, h.site.Pilotoo.Path, n)
+	}
+	if err := edge.Check(append(a.sitesLocked(), h.site)); err != nil {
+		return err
+	}
+	a.handlers = append(a.handlers, h)
+	return nil
+}
+
+func (a *App) named(name string) bool {
+	return slices.ContainsFunc(a.handlers, func(h *Handler) bool { return h.site.Name == name })
+}
+
+func (a *App) sites() []*edge.Site {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.sitesLocked()
+}
+
+func (a *App) sitesLocked() []*edge.Site {
+	sites := make([]*edge.Site, len(a.handlers))
+	for i, h := range a.handlers {
+		sites[i] = h.site
+	}
+	return sites
+}
+
+// Interface guards
+var (
+	_ caddy.App           = (*App)(nil)
+	_ caddy.Provisioner   = (*App)(nil)
+	_ caddy.CleanerUpper  = (*App)(nil)
+	_ caddyevents.Handler = stopping(nil)
+)

@@ -1,0 +1,199 @@
+package caddymodule
+
+import (
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+func init() {
+	httpcaddyfile.RegisterGlobalOption("parlance", parseApp)
+	httpcaddyfile.RegisterHandlerDirective("parlance", parseHandler)
+	// Behind those that authenticate and encode, before those that answer.
+	httpcaddyfile.RegisterDirectiveOrder("parlance", httpcaddyfile.After, "templates")
+}
+
+func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
+	m := new(Handler)
+	return m, m.UnmarshalCaddyfile(h.Dispenser)
+}
+
+func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
+	if existing != nil {
+		d.Next()
+		return nil, d.Err("parlance is there twice in the global options")
+	}
+	a := new(App)
+	if err := a.UnmarshalCaddyfile(d); err != nil {
+		return nil, err
+	}
+	return httpcaddyfile.App{Name: "parlance", Value: caddyconfig.JSON(a, nil)}, nil
+}
+
+// UnmarshalCaddyfile sets up the app from the global option. Syntax:
+//
+//	parlance {
+//		journal file [<dir>]
+//		drain   <duration>
+//	}
+func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	return readBlock(d, "parlance", map[string]option{
+		"journal": once(func() error { return a.readJournal(d) }),
+		"drain":   duration(d, &a.Drain, false),
+	}, nil)
+}
+
+func (a *App) readJournal(d *caddyfile.Dispenser) error {
+	if !d.NextArg() {
+		return d.ArgErr()
+	}
+	switch kind := d.Val(); kind {
+	case "file":
+		a.Journal = &Journal{Kind: kind}
+		if d.NextArg() {
+			a.Journal.Dir = d.Val()
+		}
+		return nil
+	case "redis":
+		return d.Err(noRedis)
+	default:
+		return d.Errf("unknown kind of journal %q: this version has file", kind)
+	}
+}
+
+// UnmarshalCaddyfile sets up the handler from its directive. Syntax:
+//
+//	parlance [<matcher>] [<url>|echo] {
+//		realm   <name>
+//		name    <name>
+//		agent   <name> agui <url> { ... }
+//		agent   <name> echo { ... }
+//		auth    jwt { ... }
+//		auth    caddy { ... }
+//		pilotoo [<path>] { ... }
+//		origins <host...>
+//		page    <path>
+//		limits  { ... }
+//	}
+//
+// What stands in the inner blocks is said at the functions that read them.
+func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	if d.NextArg() {
+		a, err := shorthand(d)
+		if err != nil {
+			return err
+		}
+		h.Agents = append(h.Agents, a)
+	}
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	return readBlock(d, "parlance", map[string]option{
+		"realm":   text(d, &h.Realm),
+		"name":    text(d, &h.Name),
+		"agent":   many(func() error { return h.readAgent(d) }),
+		"auth":    many(func() error { return h.readAuth(d) }),
+		"pilotoo": once(func() error { return h.readPilotoo(d) }),
+		"origins": texts(d, &h.Origins),
+		"page":    text(d, &h.Page),
+		"limits":  once(func() error { return h.readLimits(d) }),
+	}, later)
+}
+
+// later says of a word that it belongs to a dialect of a later version.
+func later(word string) string {
+	switch word {
+	case "pingerchips", "smooth", "agui", "app":
+		return noDialect(word)
+	}
+	return ""
+}
+
+// shorthand is the agent of the one-line form.
+func shorthand(d *caddyfile.Dispenser) (*Agent, error) {
+	switch v := d.Val(); {
+	case v == kindEcho:
+		return &Agent{Kind: kindEcho}, nil
+	case strings.HasPrefix(v, "http://"), strings.HasPrefix(v, "https://"), strings.HasPrefix(v, "{"):
+		return &Agent{Kind: kindAGUI, URL: v}, nil
+	default:
+		return nil, d.Errf("%q is neither echo nor the http or https URL of an AG-UI agent", v)
+	}
+}
+
+// readPilotoo reads:
+//
+//	pilotoo [<path>] {
+//		frame         <size>
+//		routes        <prefix>|off
+//		upstream      <url>
+//		while_waiting withdraw|refuse
+//		auto_create_threads
+//	}
+func (h *Handler) readPilotoo(d *caddyfile.Dispenser) error {
+	p := new(Pilotoo)
+	h.Pilotoo = p
+	if d.NextArg() {
+		p.Path = d.Val()
+	}
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	return readBlock(d, "pilotoo", map[string]option{
+		"frame": size(d, &p.Frame),
+		"routes": once(func() error {
+			if !d.NextArg() {
+				return d.ArgErr()
+			}
+			if p.NoRoutes = d.Val() == "off"; !p.NoRoutes {
+				p.Routes = d.Val()
+			}
+			return nil
+		}),
+		"upstream":            text(d, &p.Upstream),
+		"while_waiting":       text(d, &p.WhileWaiting),
+		"auto_create_threads": flag(&p.AutoCreateThreads),
+	}, nil)
+}
+
+// readLimits reads:
+//
+//	limits {
+//		runs_per_thread        <n>
+//		rooms_per_connection   <n>
+//		connections_per_client <n>
+//		commands_per_second    <n>
+//		run_timeout            <duration>|none
+//		pause_timeout          <duration>|none
+//		pace                   <duration>|none
+//	}
+func (h *Handler) readLimits(d *caddyfile.Dispenser) error {
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	l := new(Limits)
+	h.Limits = l
+	return readBlock(d, "limits", map[string]option{
+		"runs_per_thread":        number(d, &l.RunsPerThread),
+		"rooms_per_connection":   number(d, &l.RoomsPerConnection),
+		"connections_per_client": number(d, &l.ConnectionsPerClient),
+		"commands_per_second":    rate(d, &l.CommandsPerSecond),
+		"run_timeout":            duration(d, &l.RunTimeout, true),
+		"pause_timeout":          duration(d, &l.PauseTimeout, true),
+		"pace":                   duration(d, &l.Pace, true),
+	}, nil)
+}
+
+// Interface guards
+var (
+	_ caddyfile.Unmarshaler = (*App)(nil)
+	_ caddyfile.Unmarshaler = (*Handler)(nil)
+)

@@ -1,0 +1,183 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/parlance-gateway/parlance/internal/edge"
+	"github.com/parlance-gateway/parlance/internal/identity"
+)
+
+func init() {
+	caddy.RegisterModule(new(Handler))
+}
+
+// defaultRealm is the realm of handlers that name none.
+const defaultRealm = "default"
+
+// Handler serves chats: clients connect to it, agents answer behind it. A
+// request that is for none of its paths goes to the next handler.
+type Handler struct {
+	// The wall around this site's threads. Handlers with the same realm share
+	// threads and agents on purpose; sites that must not see each other's
+	// threads differ in it. Default: `default`.
+	Realm string `json:"realm,omitempty"`
+
+	// Tells this handler from others of its realm. Connections follow the
+	// handler of their name through reloads. The default is made from the realm,
+	// the addresses of the server and the path; give names where handlers are
+	// likely to change places.
+	Name string `json:"name,omitempty"`
+
+	// What answers. The first is the default of new threads.
+	Agents []*Agent `json:"agents,omitempty"`
+
+	// Who is admitted, in the order in which they are asked. With none, each
+	// browser is its own subject by a signed cookie.
+	Auth []*Auth `json:"auth,omitempty"`
+
+	// The Pilotoo dialect, over Socket.IO. Default: at `/socket.io/`.
+	Pilotoo *Pilotoo `json:"pilotoo,omitempty"`
+
+	// Where pages of other hosts may connect from, beside the site's own:
+	// `https://app.example.com`, `app.example.com` (http or https),
+	// `*.example.com`, or `*` for all, which needs an `auth` that takes tokens
+	// only from where a foreign page cannot make a browser send them.
+	Origins []string `json:"origins,omitempty"`
+
+	// Where the demonstration page is served. Default: nowhere.
+	Page string `json:"page,omitempty"`
+
+	// Bounds on what clients and agents may use.
+	Limits *Limits `json:"limits,omitempty"`
+
+	app     *App
+	server  string // the addresses of the server around
+	site    *edge.Site
+	cookies []string // that may carry a token
+	metas   []string // of Caddy's user that matter
+	closers []func()
+	config  string // as configured, to compare handlers by
+	logger  *slog.Logger
+}
+
+// CaddyModule returns the Caddy module information.
+func (*Handler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.parlance", New: func() caddy.Module { return new(Handler) }}
+}
+
+// Provision makes the handler's site and gives it to the app. It opens nothing
+// and asks no network.
+func (h *Handler) Provision(ctx caddy.Context) error {
+	h.logger = ctx.Slogger()
+	if err := h.remember(); err != nil {
+		return err
+	}
+	if s, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
+		h.server = strings.Join(s.Listen, ",")
+	}
+	if err := h.makeSite(); err != nil {
+		return err
+	}
+	app, err := ctx.App("parlance")
+	if err != nil {
+		return err
+	}
+	h.app = app.(*App)
+	return h.app.add(h)
+}
+
+// remember keeps what was configured, before defaults and secrets are in it.
+func (h *Handler) remember() error {
+	named := *h
+	named.Name = ""
+	config, err := json.Marshal(&named)
+	h.config = string(config)
+	return err
+}
+
+// errTogether: two handlers fell into the default realm and are not meant to
+// (DESIGN.md §8).
+var errTogether = errors.New("two parlance handlers differ and at least one names no realm: " +
+	"give each a realm of its own, or name the same realm in both if they shall share their threads")
+
+// together says whether two handlers may be in one configuration.
+func (h *Handler) together(other *Handler) error {
+	unnamed := h.Realm == "" || other.Realm == ""
+	if unnamed && h.site.Realm == other.site.Realm && h.config != other.config {
+		return errTogether
+	}
+	return nil
+}
+
+// Cleanup lets go of idle connections to agents; runs at work keep theirs.
+func (h *Handler) Cleanup() error {
+	for _, f := range h.closers {
+		f()
+	}
+	h.closers = nil
+	return nil
+}
+
+// ServeHTTP answers what is for the site's paths. Sockets go on in the hub after
+// it has returned, so none holds on to the request or the configuration.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	// Servers may start before the app does.
+	select {
+	case <-h.app.started:
+	case <-r.Context().Done():
+		return caddyhttp.Error(http.StatusServiceUnavailable, r.Context().Err())
+	}
+	hub := h.app.hub
+	if hub == nil {
+		return caddyhttp.Error(http.StatusServiceUnavailable, fmt.Errorf("parlance has not started"))
+	}
+	if hub.hub.Serve(h.site, w, r, h.credentials(r)) {
+		return nil
+	}
+	return next.ServeHTTP(w, r)
+}
+
+// credentials copies what tells who sent the request, with what Caddy knows: the
+// user that its authentication found, and the client's address, both of which it
+// takes from proxies only where they are trusted.
+func (h *Handler) credentials(r *http.Request) identity.Credentials {
+	c := identity.FromRequest(r, h.cookies...)
+	ctx := r.Context()
+	if ip, ok := caddyhttp.GetVar(ctx, caddyhttp.ClientIPVarKey).(string); ok && ip != "" {
+		c.RemoteIP = strings.Clone(ip)
+	}
+	if trusted, _ := caddyhttp.GetVar(ctx, caddyhttp.TrustedProxyVarKey).(bool); trusted {
+		c.Secure = c.Secure || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
+	}
+	repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return c
+	}
+	if user, ok := repl.GetString("http.auth.user.id"); ok {
+		c.CaddyUser = strings.Clone(user)
+	}
+	for _, name := range h.metas {
+		if value, ok := repl.GetString("http.auth.user." + name); ok {
+			if c.CaddyMeta == nil {
+				c.CaddyMeta = make(map[string]string, len(h.metas))
+			}
+			c.CaddyMeta[name] = strings.Clone(value)
+		}
+	}
+	return c
+}
+
+// Interface guards
+var (
+	_ caddy.Provisioner           = (*Handler)(nil)
+	_ caddy.CleanerUpper          = (*Handler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
+)
