@@ -1,0 +1,255 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// binary is Caddy with Parlance, built once for all tests of the package, or
+// $PARLANCE_CADDY.
+var binary string
+
+func TestMain(m *testing.M) {
+	if os.Getenv("PARLANCE_CADDY") != "" {
+		binary = os.Getenv("PARLANCE_CADDY")
+		os.Exit(m.Run())
+	}
+	dir, err := os.MkdirTemp("", "parlance-e2e")
+	if err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(dir, "caddy")
+	args := []string{"build", "-o", binary}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	build := exec.Command("go", append(args, "./caddy")...)
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	code := 1
+	if err := build.Run(); err == nil {
+		code = m.Run()
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// gateway is one running process.
+type gateway struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	base  string // http://127.0.0.1:port
+	admin string
+	dir   string // of the journal
+	conf  string
+	log   *output
+	gone  chan error
+}
+
+// output keeps what a process said.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// freePort asks the system for a port that nobody uses.
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// site is a Caddyfile with one site; block is what stands in the directive's
+// braces. PORT, ADMIN and DIR are replaced when a gateway starts.
+func site(block string) string {
+	return `{
+	admin 127.0.0.1:ADMIN
+	persist_config off
+	auto_https off
+	parlance {
+		journal file "DIR"
+		drain 3s
+	}
+}
+http://127.0.0.1:PORT {
+	bind 127.0.0.1
+	parlance {
+` + block + `
+	}
+	respond "elsewhere" 404
+}
+`
+}
+
+// echoSite is the site of most tests.
+var echoSite = site("\t\tagent echo echo {\n\t\t\tdelay 5ms\n\t\t}\n\t\tpage /")
+
+// start runs a gateway on the Caddyfile, with a journal of its own, and stops
+// it when the test ends.
+func start(t *testing.T, caddyfile string) *gateway {
+	t.Helper()
+	g := &gateway{t: t, dir: t.TempDir()}
+	port, admin := freePort(t), freePort(t)
+	g.base, g.admin = fmt.Sprintf("http://127.0.0.1:%d", port), fmt.Sprintf("http://127.0.0.1:%d", admin)
+	g.conf = filepath.Join(t.TempDir(), "Caddyfile")
+	g.configure(caddyfile)
+	g.run()
+	t.Cleanup(g.stop)
+	return g
+}
+
+// configure writes the Caddyfile; reload or run takes it.
+func (g *gateway) configure(caddyfile string) {
+	g.t.Helper()
+	r := strings.NewReplacer("PORT", port(g.base), "ADMIN", port(g.admin), "DIR", g.dir)
+	if err := os.WriteFile(g.conf, []byte(r.Replace(caddyfile)), 0o600); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+func port(base string) string { return base[strings.LastIndexByte(base, ':')+1:] }
+
+func (g *gateway) run() {
+	g.t.Helper()
+	g.log = new(output)
+	g.cmd = exec.Command(binary, "run", "--config", g.conf, "--adapter", "caddyfile")
+	g.cmd.Stdout, g.cmd.Stderr = g.log, g.log
+	g.cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+g.dir, "XDG_CONFIG_HOME="+g.dir)
+	if err := g.cmd.Start(); err != nil {
+		g.t.Fatal(err)
+	}
+	g.gone = make(chan error, 1)
+	go func(c *exec.Cmd, gone chan error) { gone <- c.Wait() }(g.cmd, g.gone)
+	deadline := time.After(60 * time.Second)
+	for {
+		resp, err := http.Get(g.base + "/health")
+		if err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		select {
+		case err := <-g.gone:
+			g.gone <- err
+			g.t.Fatalf("the gateway ended at once (%v):\n%s", err, g.log)
+		case <-deadline:
+			g.t.Fatalf("the gateway did not become ready:\n%s", g.log)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// kill ends the process as a power cut would, as far as it is concerned.
+func (g *gateway) kill() {
+	_ = g.cmd.Process.Signal(syscall.SIGKILL)
+	<-g.gone
+	g.cmd = nil
+}
+
+// stop asks the process to end, and looks at what it said.
+func (g *gateway) stop() {
+	if g.cmd != nil {
+		_ = g.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-g.gone:
+		case <-time.After(30 * time.Second):
+			_ = g.cmd.Process.Signal(syscall.SIGKILL)
+			<-g.gone
+			g.t.Error("the gateway did not end within 30 s of SIGTERM")
+		}
+		g.cmd = nil
+	}
+	if s := g.log.String(); strings.Contains(s, "DATA RACE") || strings.Contains(s, "panic") {
+		g.t.Errorf("the gateway said:\n%s", s)
+	} else if g.t.Failed() {
+		g.t.Logf("the gateway said:\n%s", s)
+	}
+}
+
+// reload makes the process take its Caddyfile anew.
+func (g *gateway) reload() error {
+	out, err := exec.Command(binary, "reload", "--force", "--config", g.conf, "--adapter", "caddyfile", "--address", strings.TrimPrefix(g.admin, "http://")).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+// modules is where the published clients were installed.
+const modules = "testdata/js"
+
+// script runs a JavaScript file; each line that it prints as {"name","error"}
+// becomes a test of that name.
+func script(t *testing.T, file string, env ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "node", file)
+	cmd.Dir = modules
+	cmd.Env = append(os.Environ(), env...)
+	var said output
+	cmd.Stderr = &said
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	cases := 0
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var c struct {
+			Name  string `json:"name"`
+			Error string `json:"error"`
+		}
+		if json.Unmarshal(lines.Bytes(), &c) != nil || c.Name == "" {
+			t.Log(lines.Text())
+			continue
+		}
+		cases++
+		t.Run(c.Name, func(t *testing.T) {
+			if c.Error != "" {
+				t.Error(c.Error)
+			}
+		})
+	}
+	_, _ = io.Copy(io.Discard, out)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%s: %v\n%s", file, err, said.String())
+	}
+	if cases == 0 {
+		t.Errorf("%s ran no case\n%s", file, said.String())
+	}
+}
