@@ -112,7 +112,7 @@ func BenchmarkFanOut(b *testing.B) {
 	}
 }
 
-// BenchmarkSend is the sender's part alone: queueing a frame for a socket.
+// BenchmarkEncodeEvent is what an event costs once, however many get it.
 func BenchmarkEncodeEvent(b *testing.B) {
 	payload := []byte(`{"text":"` + strings.Repeat("x", 180) + `"}`)
 	b.ReportAllocs()
@@ -131,9 +131,8 @@ func BenchmarkParseEvent(b *testing.B) {
 	}
 }
 
-// BenchmarkIdleSocket reports what an idle WebSocket in one namespace costs the
-// process, of which the client's end, here in the same one, is taken off by
-// opening as many bare connections.
+// BenchmarkIdleSocket reports what an idle WebSocket in one namespace costs,
+// with the few hundred bytes of the client's end, which is in the same process.
 func BenchmarkIdleSocket(b *testing.B) {
 	const n = 2000
 	for b.Loop() {

@@ -27,7 +27,6 @@ type conn struct {
 
 	// Of the reader alone: a packet whose attachments are still to come.
 	partial *packet
-	bytes   int64
 
 	mu      sync.Mutex
 	freed   sync.Cond // on mu: pending has room, or running has ended
@@ -54,11 +53,7 @@ func (c *conn) message(m engineio.Message) error {
 	if err != nil || p == nil {
 		return err
 	}
-	size := int64(len(m.Data))
-	for _, b := range p.binary {
-		size += int64(len(b))
-	}
-	if !c.acquire(p, size) {
+	if !c.acquire(p) {
 		return nil
 	}
 	return c.run(p, true)
@@ -76,19 +71,20 @@ func (c *conn) assemble(m engineio.Message) (*packet, error) {
 		if err != nil {
 			return nil, err
 		}
+		next.size = int64(len(m.Data))
 		if next.attachments == 0 {
 			return &next, nil
 		}
 		if err := placeholders(next.args, next.attachments); err != nil {
 			return nil, err
 		}
-		c.partial, c.bytes = &next, int64(len(m.Data))
+		c.partial = &next
 		return nil, nil
 	}
 	if p == nil {
 		return nil, errAttachment
 	}
-	if c.bytes += int64(len(m.Data)); c.bytes > max(c.eio.MaxPayload(), 0) {
+	if p.size += int64(len(m.Data)); p.size > c.eio.MaxPayload() {
 		return nil, errAttachment
 	}
 	if p.binary = append(p.binary, m.Data); len(p.binary) < p.attachments {
@@ -101,13 +97,13 @@ func (c *conn) assemble(m engineio.Message) (*packet, error) {
 // acquire makes the caller the one that calls the handler. False means that p
 // was put behind what another goroutine does, or dropped with the connection.
 // When enough waits it blocks, and with it the reading of the client.
-func (c *conn) acquire(p *packet, size int64) bool {
+func (c *conn) acquire(p *packet) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.running && !c.closed {
-		if len(c.pending) < maxPending && (len(c.pending) == 0 || c.weight+size <= c.eio.MaxPayload()) {
+		if len(c.pending) < maxPending && (len(c.pending) == 0 || c.weight+p.size <= c.eio.MaxPayload()) {
 			c.pending = append(c.pending, *p)
-			c.weight += size
+			c.weight += p.size
 			return false
 		}
 		c.freed.Wait()
@@ -157,9 +153,7 @@ func (c *conn) finish() {
 		}
 		p := c.pending[0]
 		c.pending = c.pending[1:]
-		if len(c.pending) == 0 {
-			c.weight = 0
-		}
+		c.weight -= p.size
 		c.freed.Broadcast()
 		c.mu.Unlock()
 		if _, err := c.handle(&p, false); err != nil {

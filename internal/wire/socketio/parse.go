@@ -36,6 +36,7 @@ type packet struct {
 	args        []json.RawMessage // of events, the name first, and of acks
 	name        string            // of events
 	binary      [][]byte
+	size        int64 // bytes of the message and of binary
 }
 
 // parse reads a packet of the form <type>[<n>-][<namespace>,][<id>][JSON]. It
@@ -69,7 +70,7 @@ func parse(b []byte) (packet, error) {
 
 // count reads the number of attachments: 1 to MaxAttachments and a dash.
 func count(b []byte) (int, []byte, error) {
-	digits, rest, ok := bytes.Cut(b[:min(len(b), 3)], []byte{'-'})
+	digits, _, ok := bytes.Cut(b[:min(len(b), 3)], []byte{'-'})
 	if !ok || len(digits) == 0 || digits[0] == '0' {
 		return 0, nil, errAttachment
 	}
@@ -77,7 +78,6 @@ func count(b []byte) (int, []byte, error) {
 	if err != nil || n < 1 || n > MaxAttachments {
 		return 0, nil, errAttachment
 	}
-	_ = rest
 	return n, b[len(digits)+1:], nil
 }
 

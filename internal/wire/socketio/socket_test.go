@@ -77,41 +77,54 @@ func TestSlowConnect(t *testing.T) {
 // TestPendingIsBounded sends more than may wait behind a CONNECT: the rest stays
 // unread until there is room, and nothing is lost.
 func TestPendingIsBounded(t *testing.T) {
-	release := make(chan struct{})
-	events := make(chan string, 1000)
-	s := serve(t, Options{}, Accept{}, &hooks{
-		connect: func(context.Context, *Socket, json.RawMessage) error { <-release; return nil },
-		event:   func(_ *Socket, e Event) { events <- e.Name },
-	})
-	ws := s.dial()
-	ws.say("40")
-	const n = 5 * maxPending
-	for i := range n {
-		ws.say(fmt.Sprintf(`42["%d"]`, i))
-	}
-	for e := range s.sio.eio.All() {
-		c := e.Data.(*conn)
-		deadline := time.Now().Add(patience)
-		for {
-			c.mu.Lock()
-			waiting := len(c.pending)
-			c.mu.Unlock()
-			if waiting == maxPending || time.Now().After(deadline) {
-				break
+	for _, c := range []struct {
+		name    string
+		padding int
+		want    int // packets that wait; the limit of a message is 1,000 bytes
+	}{{"by number", 0, maxPending}, {"by bytes", 400, 2}} {
+		t.Run(c.name, func(t *testing.T) {
+			release := make(chan struct{})
+			events := make(chan string, 1000)
+			s := serve(t, Options{}, Accept{MaxPayload: 1000}, &hooks{
+				connect: func(context.Context, *Socket, json.RawMessage) error { <-release; return nil },
+				event:   func(_ *Socket, e Event) { events <- e.Name },
+			})
+			ws := s.dial()
+			ws.say("40")
+			const n = 5 * maxPending
+			for i := range n {
+				ws.say(fmt.Sprintf(`42["%d","%s"]`, i, strings.Repeat("x", c.padding)))
 			}
-		}
+			for e := range s.sio.eio.All() {
+				if got := pendingAtRest(e.Data.(*conn), c.want); got != c.want {
+					t.Errorf("%d packets wait, want %d", got, c.want)
+				}
+			}
+			close(release)
+			for i := range n {
+				if got := receive(t, events); got != fmt.Sprint(i) {
+					t.Fatalf("event %q, want %d", got, i)
+				}
+			}
+		})
+	}
+}
+
+// pendingAtRest waits until at least want packets wait, and a little for more.
+func pendingAtRest(c *conn, want int) int {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	n, calm := 0, 0
+	for end := time.Now().Add(patience); calm < 20 && time.Now().Before(end); {
+		<-tick.C
 		c.mu.Lock()
-		if len(c.pending) != maxPending {
-			t.Errorf("%d packets wait, want %d", len(c.pending), maxPending)
-		}
+		n = len(c.pending)
 		c.mu.Unlock()
-	}
-	close(release)
-	for i := range n {
-		if got := receive(t, events); got != fmt.Sprint(i) {
-			t.Fatalf("event %q, want %d", got, i)
+		if n >= want {
+			calm++
 		}
 	}
+	return n
 }
 
 func TestConnectIsToldThatTheClientHasGone(t *testing.T) {
