@@ -92,7 +92,8 @@ func (r *Repair) foreignCall(ev Event, k string, c *toolCall) bool {
 		delete(r.calls.foreign, k)
 		return false
 	}
-	return r.calls.foreign[k] || (ev.Subagent != "" && c == nil)
+	// A subagent may tell the result of the call that it serves, no more.
+	return r.calls.foreign[k] || (ev.Subagent != "" && (c == nil || ev.Kind != chat.KindToolResult))
 }
 
 func (r *Repair) openCall(ev Event, k string) ([]chat.Entry, *toolCall) {
