@@ -28,6 +28,9 @@ func readBlock(d *caddyfile.Dispenser, what string, options map[string]option, u
 		word := d.Val()
 		o, ok := options[word]
 		if !ok {
+			if word == "{" {
+				return d.Err("a block opens where none can be")
+			}
 			if unknown != nil {
 				if text := unknown(word); text != "" {
 					return d.Err(text)
