@@ -120,6 +120,26 @@ func TestPolling(t *testing.T) {
 			s.want(s.get(sid), 200, "6\x1e1")
 			s.want(s.get(sid), 400, badSession)
 		}},
+		{"server closes while a POST is read, which is not cut", func(s *site, sid string) {
+			r, w := io.Pipe()
+			post := async(func() reply { return s.send(context.Background(), "POST", "/?"+polling+"&sid="+sid, r) })
+			if _, err := w.Write([]byte("4la")); err != nil {
+				s.t.Fatal(err)
+			}
+			s.until("the POST", func() bool {
+				e := s.eio.find(sid)
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				return e.abort != nil
+			})
+			s.eio.find(sid).Close("x", closeNormal)
+			if _, err := w.Write([]byte("te")); err != nil {
+				s.t.Fatal(err)
+			}
+			w.Close()
+			s.wantSoon(post, 200, "ok")
+			s.want(s.get(sid), 200, "6\x1e1")
+		}},
 		{"server closes with packets queued: those, then 1", func(s *site, sid string) {
 			e := s.eio.find(sid)
 			p := NewMessage([][]byte{[]byte("last")})

@@ -207,7 +207,9 @@ func TestDisconnectIsCalledOnce(t *testing.T) {
 			} else if c.last != "" {
 				ws.expect(c.last)
 				ws.say("40") // the connection is still good
-				ws.next()
+				if m := ws.next(); !strings.HasPrefix(m, "40{") {
+					t.Fatalf("got %q", m)
+				}
 				receive(t, sockets)
 			}
 			s.sio.Close()
