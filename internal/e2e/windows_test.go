@@ -2,7 +2,16 @@ package e2e
 
 import "testing"
 
+// The site's limits are wide: one browser opens hundreds of windows here.
+var wideSite = site(`		agent echo echo {
+			delay 10ms
+		}
+		limits {
+			connections_per_client 300
+			pace none
+		}`)
+
 func TestWindows(t *testing.T) {
-	g := start(t, echoSite)
+	g := start(t, wideSite)
 	script(t, "windows.mjs", "BASE="+g.base)
 }

@@ -24,6 +24,7 @@ export async function run() {
 }
 
 const open = new Set();
+process.on("unhandledRejection", () => {}); // of cases that failed already
 function closeAll() { for (const s of open) s.disconnect(); open.clear(); }
 
 /** A browser: its cookie is its identity. */

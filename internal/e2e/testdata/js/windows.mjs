@@ -62,28 +62,29 @@ test("PIL-156 PIL-163 PIL-166 PIL-167 a window that joins at each event of a 200
   const b = new Browser(); const t = await b.thread();
   const first = await b.window();
   const whole = await messages(first, t);
-  const { runId } = await start(first, t, "/plan /tool /think /long 180 /tool");
-  const joiners = [];
-  for (let n = 0; !ended(first, runId);) {
-    await until(() => first.events.length > n || ended(first, runId), "an event");
-    n = first.events.length;
-    joiners.push((async () => {
-      const w = await b.window();
-      return [w, await messages(w, t)];
-    })());
-    if (joiners.length > 220) break;
-  }
+  const waiting = [];
+  for (let i = 0; i < 240; i++) waiting.push(await b.window());
+  const words = Array.from({ length: 190 }, (_, i) => `wörd-${i}😀`).join(" ");
+  const joined = [];
+  const join = (w) => messages(w, t).then((answer) => [w, answer]);
+  first.on("run:event", () => { if (waiting.length) joined.push(join(waiting.pop())); });
+  const { runId } = await start(first, t, `/plan /tool ${words} /tool`);
   await finished(first, runId);
+  assert.ok(first.events.length >= 200, `${first.events.length} events`);
+  assert.ok(joined.length >= 200, `${joined.length} windows`);
   const want = fold(whole, first.events);
-  assert.ok(joiners.length >= 20, `only ${joiners.length} windows joined`);
-  for (const j of joiners) {
+  let live = 0;
+  for (const j of joined) {
     const [w, answer] = await j;
+    assert.equal(answer.ok, true, JSON.stringify(answer));
     if (answer.replay) {
-      await finished(w, runId).catch(() => {});
+      live++;
+      await finished(w, runId);
       assert.equal(answer.replay.truncated, false);
     }
-    assert.deepEqual(fold(answer, w.events.filter((e) => e.runId === runId)), want);
+    assert.deepEqual(fold(answer, w.events), want);
   }
+  assert.ok(live > 150, `only ${live} joined in the middle`);
 });
 
 test("PIL-175 a second thread:messages refreshes and does not double anything", async () => {
@@ -118,9 +119,8 @@ test("PIL-149 a run goes on when its client is gone, and its history is whole", 
   await seen(s, runId, "TEXT_MESSAGE_CONTENT");
   s.io.engine.transport.close(); s.disconnect();
   const w = await b.window();
-  await until(async () => true);
-  let a;
-  for (const end = Date.now() + 20_000; Date.now() < end;) { a = await messages(w, t); if (!a.replay) break; }
+  let a = await messages(w, t);
+  if (a.replay) { await finished(w, runId); a = await messages(w, t); }
   assert.equal(a.replay, undefined);
   assert.equal(a.messages.at(-1).content, "one two three four five six seven eight nine ten eleven twelve");
 });
@@ -249,7 +249,7 @@ test("PIL-044 PIL-045 PIL-174 a thread that is not there and one of somebody els
 });
 
 test("PIL-145 a socket watches 256 threads and no more; nothing but its end leaves", async () => {
-  const b = new Browser();
+  const b = new Browser(); await b.thread();
   const s = await b.window();
   const ids = await Promise.all(Array.from({ length: 257 }, () => b.thread()));
   for (const [i, t] of ids.entries()) {
@@ -303,20 +303,6 @@ test("PIL-020 PIL-023 PIL-107 PIL-108 a subagent goes to the background, in a co
   assert.equal(a.task.taskId, task.taskId);
   await until(() => s.tasks.some((x) => x.task.taskId === task.taskId && x.task.status === "finished"), "the task's end");
   assert.notEqual((await messages(s, task.childThreadId)).messages.at(-1).content, "");
-});
-
-test("PIL-177 PIL-165 a replay is bounded: its beginning goes first, and it says so", async () => {
-  const b = new Browser(); const t = await b.thread();
-  const s = await b.window();
-  const { runId } = await start(s, t, "/think /tool ".repeat(900) + "/slow");
-  await until(() => text(s, runId).includes("Waiting"), "the end of the work", 55_000);
-  const w = await b.window();
-  const a = await messages(w, t);
-  const first = a.replay.envelopes[0].sequence;
-  if (s.events.length > 10_000) { assert.equal(a.replay.truncated, true); assert.ok(first > 1); } else assert.equal(a.replay.truncated, first > 1);
-  assert.equal(a.replay.envelopes.at(-1).sequence, s.events.at(-1).sequence);
-  assert.ok(a.replay.envelopes.every((e, i) => e.sequence === first + i));
-  await ask(s, "run:cancel", { runId });
 });
 
 test("PIL-198 conversations are listed in pages, and a deleted one is gone for its windows too", async () => {
