@@ -34,7 +34,7 @@ var arrows = map[string][]string{
 	"internal/room":      {"chat", "journal"},
 	"internal/conductor": {"chat", "journal", "room", "agent", "identity"},
 	"internal/dialect":   {"chat", "journal", "room", "agent", "identity", "conductor", "wire"},
-	"internal/sim":       {"chat", "journal", "room", "conductor"},
+	"internal/sim":       {"chat", "journal", "room", "agent", "conductor"},
 	"internal/edge":      {"chat", "journal", "room", "agent", "identity", "conductor", "wire", "dialect"},
 	"internal/e2e":       {"caddymodule", "chat", "journal", "room", "agent", "identity", "conductor", "wire", "dialect", "edge", "sim", "caddy"},
 	"caddymodule":        {"chat", "journal", "room", "agent", "identity", "conductor", "wire", "dialect", "edge", "caddy"},

@@ -17,6 +17,9 @@ func (s *State) Apply(r *Record) *State {
 	}
 	switch b := r.Body.(type) {
 	case *ThreadBody:
+		if !n.Exists {
+			n.Born = r.Tag
+		}
 		n.Exists, n.Info = true, b.Info
 	case *MessageBody:
 		n.append(b.Message)
@@ -60,6 +63,7 @@ func (s *State) touch(r *Record, change func(*Run)) {
 	if r.N > 0 {
 		run.LastSeq = r.Seq + uint64(r.N) - 1
 	}
+	run.Streamed = run.Streamed || r.Kind.Streams()
 	change(&run)
 	s.Runs = slices.Clone(s.Runs)
 	s.Runs[i] = &run
@@ -112,7 +116,7 @@ func (run *Run) apply(r *Record, body Body) {
 			run.State = b.State
 		}
 	case *RunResumedBody:
-		run.Status = RunActive
+		run.Status, run.Streamed = RunActive, false
 		run.Segments = append(clip(run.Segments), b.Segment)
 		run.Tools = b.Tools
 	case *RunStopBody:

@@ -88,7 +88,7 @@ type Run struct {
 	// current one.
 	Segments []string `json:"segments"`
 	// Drafted is how many of Parts belong to finished segments.
-	Drafted    int          `json:"drafted,omitempty"`
+	Drafted    int          `json:"drafted,omitzero"`
 	Parts      []*Part      `json:"parts,omitempty"`
 	Interrupts []*Interrupt `json:"interrupts,omitempty"`
 	Subagents  []Subagent   `json:"subagents,omitempty"`
@@ -102,17 +102,20 @@ type Run struct {
 	Stop *Stop `json:"stop,omitempty"`
 	// Detach lists the subagents' calls that were asked into the background
 	// and have not gone yet.
-	Detach    []string       `json:"detach,omitempty"`
-	Started   int64          `json:"started,omitempty"`
-	Suspended int64          `json:"suspended,omitempty"`
+	Detach []string `json:"detach,omitempty"`
+	// Streamed says that the current segment's agent has said something: such
+	// a segment is never started again.
+	Streamed  bool           `json:"streamed,omitzero"`
+	Started   int64          `json:"started,omitzero"`
+	Suspended int64          `json:"suspended,omitzero"`
 	Usage     jsontext.Value `json:"usage,omitempty"`
 	// LastSeq is the number of the current segment's last envelope.
-	LastSeq uint64 `json:"lastSeq,omitempty"`
+	LastSeq uint64 `json:"lastSeq,omitzero"`
 	// SegmentPos is the position of the record that opened the current segment.
-	SegmentPos uint64 `json:"segmentPos,omitempty"`
+	SegmentPos uint64 `json:"segmentPos,omitzero"`
 	Trace      string `json:"trace,omitempty"`
 
-	Unknown jsontext.Value `json:",unknown"`
+	Unknown jsontext.Value `json:",embed"`
 }
 
 // Segment is the id of the current segment.
@@ -158,7 +161,7 @@ type Subagent struct {
 	Name    string `json:"name,omitempty"`
 	TaskID  string `json:"taskId,omitempty"`
 	Child   string `json:"child,omitempty"`
-	Running bool   `json:"running,omitempty"`
+	Running bool   `json:"running,omitzero"`
 }
 
 // InterruptKind says what a paused run waits for.
@@ -197,13 +200,13 @@ type Interrupt struct {
 	Payload jsontext.Value `json:"payload,omitempty"`
 	Schema  jsontext.Value `json:"schema,omitempty"`
 	// Deadline is in Unix milliseconds; 0 is none.
-	Deadline int64           `json:"deadline,omitempty"`
+	Deadline int64           `json:"deadline,omitzero"`
 	Status   InterruptStatus `json:"status"`
 	Answer   jsontext.Value  `json:"answer,omitempty"`
 	By       Subject         `json:"by,omitzero"`
-	Segment  int             `json:"segment,omitempty"`
+	Segment  int             `json:"segment,omitzero"`
 
-	Unknown jsontext.Value `json:",unknown"`
+	Unknown jsontext.Value `json:",embed"`
 }
 
 // Todo is an entry of an agent's list (PIL-123).

@@ -19,17 +19,20 @@ type State struct {
 	Schema int `json:"schema"`
 	// Pos, Log, At and Tag are those of the last record applied.
 	Pos uint64 `json:"pos"`
-	Log uint64 `json:"log,omitempty"`
-	At  int64  `json:"at,omitempty"`
+	Log uint64 `json:"log,omitzero"`
+	At  int64  `json:"at,omitzero"`
 	Tag uint64 `json:"tag"`
 
 	Info Info `json:"info,omitzero"`
 	// Exists says that the thread was opened; a state without it is that of a
 	// thread nobody made.
-	Exists bool `json:"exists,omitempty"`
+	Exists bool `json:"exists,omitzero"`
+	// Born is the tag of the record that opened the thread: it tells a thread
+	// that was deleted and made again from the one before.
+	Born uint64 `json:"born,omitzero"`
 	// Chunks full pages of older messages are stored beside the state; Tail
 	// holds what came after them, in the order of their records.
-	Chunks int        `json:"chunks,omitempty"`
+	Chunks int        `json:"chunks,omitzero"`
 	Tail   []*Message `json:"tail,omitempty"`
 	// Head is the last message of the default view: where a new one hangs.
 	Head string `json:"head,omitempty"`
@@ -42,7 +45,7 @@ type State struct {
 	// AgentState is what the last ended run left, for the next one.
 	AgentState jsontext.Value `json:"agentState,omitempty"`
 
-	Unknown jsontext.Value `json:",unknown"`
+	Unknown jsontext.Value `json:",embed"`
 }
 
 // Marshal writes the state as JSON, for a journal's base.

@@ -160,7 +160,7 @@ func DecideOpen(o *Owner) func(*View) (Plan, error) {
 		return Plan{
 			Entries: []chat.Entry{chat.NewEntry(chat.KindRunActive, o.Run, &chat.RunActiveBody{})},
 			Guards:  []journal.Guard{{Run: o.Run, Fence: o.Fence, W: 0, Owner: true}},
-			Runs:    []journal.RunChange{{Run: o.Run}},
+			Runs:    []journal.RunChange{{Run: o.Run, Counts: true}},
 		}, nil
 	}
 }
@@ -237,30 +237,50 @@ func DecideEndLost(run string, fence uint64, s chat.Stop, segment string, now in
 	}
 }
 
-// DecideRestore ends a run after the store lost part of it, with the whole text that
-// its owner still holds. What is left of the run in the new epoch decides the
-// form: its end only, or the question, the run and its end together.
-func DecideRestore(own *chat.Run, now int64) func(*View) (Plan, error) {
+// Held is what an owner still has of its run when the store lost some of it.
+type Held struct {
+	Run *chat.Run
+	// Born is that of the thread: a thread made again has none of its runs.
+	Born uint64
+	// Boot and Fence name the attempt.
+	Boot  string
+	Fence uint64
+}
+
+// DecideRestore ends a run after the store lost part of it, with the whole text
+// that its owner still holds. What is left of the run decides the form: its end
+// only, or the question, the run and its end together. A run that has ended, or
+// that a later attempt or another edge owns, is left alone.
+func DecideRestore(h Held, now int64) func(*View) (Plan, error) {
 	return func(v *View) (Plan, error) {
 		if !v.State.Exists {
 			return Plan{}, chat.ErrNoThread
 		}
+		if v.State.Born != h.Born {
+			return Plan{}, nil
+		}
+		id := h.Run.ID
 		stop := chat.Stop{Cause: chat.CauseLogLost}
-		held := *own
+		held := *h.Run
 		held.Stop = &stop
-		r := v.State.Run(own.ID)
+		r := v.State.Run(id)
 		if r == nil {
-			if v.Lookup(chat.RunNode(own.ID)) != nil || v.Lookup(own.Answer) != nil {
+			if v.Lookup(chat.RunNode(id)) != nil || v.Lookup(held.Answer) != nil {
 				return Plan{}, nil
 			}
 			return v.restoreWhole(&held, now), nil
 		}
+		if m := v.Meta.Runs[id]; m.Fence > h.Fence || (m.Fence == h.Fence && m.Owner != h.Boot) {
+			return Plan{}, nil
+		}
 		held.Status, held.Segments = r.Status, r.Segments
-		p := Plan{Guards: []journal.Guard{guard(v, own.ID, false)}, Runs: []journal.RunChange{{Run: own.ID, End: true}}}
-		end := r.End(chat.End{Status: chat.RunError, Cause: chat.CauseLogLost, Code: chat.CodeLogLost, Text: lostText, At: now, Segment: own.Segment()})
+		end := r.End(chat.End{Status: chat.RunError, Cause: chat.CauseLogLost, Code: chat.CodeLogLost, Text: lostText, At: now, Segment: h.Run.Segment()})
 		end.Body.(*chat.RunEndBody).Message = held.Answered(now)
-		p.Entries = []chat.Entry{end}
-		return p, nil
+		return Plan{
+			Entries: []chat.Entry{end},
+			Guards:  []journal.Guard{guard(v, id, false)},
+			Runs:    []journal.RunChange{{Run: id, End: true}},
+		}, nil
 	}
 }
 

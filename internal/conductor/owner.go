@@ -44,7 +44,7 @@ type Owner struct {
 	begun    map[string]bool
 	out      []chat.Entry // ready to be written
 	flight   *journal.Append
-	w        uint64 // acknowledged by the store
+	w        uint64 // acknowledged by the store, the opening too
 	textLen  int
 	logAt    int64
 	unlogged string // the text part that has text without a log number
@@ -82,7 +82,7 @@ func (o *Owner) Opened(ok bool) Do {
 		o.Phase = PhaseOver
 		return Do{}
 	}
-	o.Phase = PhaseStreaming
+	o.Phase, o.w = PhaseStreaming, 1 // the opening counts
 	return Do{Call: true}
 }
 
@@ -227,7 +227,9 @@ func (o *Owner) Appended(r journal.Appended, tag uint64) Do {
 		o.w += uint64(len(o.flight.Entries))
 		o.flight = nil
 		return o.write(tag)
-	case journal.Gap, journal.WrongEpoch:
+	case journal.Gap, journal.WrongEpoch, journal.Ended:
+		// Ended: either the end is on its way to us, or the store lost the
+		// whole run; who restores it finds out which.
 		return o.lose(true)
 	}
 	return o.lose(false)
@@ -286,6 +288,14 @@ func (o *Owner) Shut(newEpoch bool) Do {
 		return Do{}
 	}
 	return o.lose(newEpoch)
+}
+
+// Lost says whether a commit that found the run lost (ErrLost) also found that
+// the store has lost records of it: then the run is to be restored. Otherwise
+// somebody else has it, or has ended it.
+func (o *Owner) Lost(v *View) bool {
+	m, live := v.Meta.Runs[o.Run]
+	return v.Meta.Epoch != o.Epoch || !live || m.Fence < o.Fence
 }
 
 func (o *Owner) lose(lost bool) Do {

@@ -366,7 +366,7 @@ func (l *loop) restore() {
 	}
 	_, err := l.c.carry(l.ctx, &Command{
 		ID: newCommand(), Key: l.key, IDs: []string{held.Message, held.Answer, chat.RunNode(held.ID)},
-		Decide: DecideRestore(held, l.now()),
+		Decide: DecideRestore(Held{Run: held, Born: l.state.Born, Boot: l.c.o.Boot, Fence: l.owner.Fence}, l.now()),
 	})
 	l.report("restore", err)
 }

@@ -1,6 +1,9 @@
 package conductor
 
-import "github.com/parlance-gateway/parlance/internal/journal"
+import (
+	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/journal"
+)
 
 // Patience of a sweeper, in ms: it claims only what it has itself seen lapsed
 // for as long, through a connection that worked all the while, so that an
@@ -41,4 +44,16 @@ func (s *Sweep) Seen(items []journal.DueItem, now int64) []journal.DueItem {
 	}
 	s.seen = next
 	return act
+}
+
+// Restarts says whether a claimed run may be started again rather than ended.
+// r is the run as loaded after the claim, when its former owner could write no
+// more. A pending run always may, since its agent was never called; an active
+// one only in its first segment, before its agent said anything, and if the
+// agent bears it (again).
+func Restarts(r *chat.Run, again bool) bool {
+	if r.Stop != nil {
+		return false
+	}
+	return r.Status == chat.RunPending || (again && r.Status == chat.RunActive && len(r.Segments) == 1 && !r.Streamed)
 }

@@ -193,6 +193,9 @@ type RunChange struct {
 	End bool
 	// New says that the run must not be there yet.
 	New bool
+	// Counts adds the commit to the attempt's W, so that the owner finds a gap
+	// if the store loses it.
+	Counts bool
 	// Fence is added to: a change of owner is always a new attempt, with W 0.
 	NewOwner bool
 	Owner    string
@@ -274,7 +277,11 @@ type Snapshot struct {
 // snapshot continues it; others may go on folding from it too.
 func (s *Snapshot) State(from *chat.State) *chat.State {
 	st := s.Base
-	if s.Continues {
+	switch {
+	case st == nil && !s.Continues: // nobody made the thread, or it is deleted
+		m := &s.Meta
+		st = &chat.State{Schema: chat.SchemaVersion, Pos: m.Pos, Log: m.Log, Tag: m.Tag, At: m.At}
+	case s.Continues:
 		st = from
 		if len(s.Records) > 0 {
 			st = from.Clip()

@@ -177,6 +177,9 @@ func (l *Ledger) changeRuns(changes []RunChange, now int64) map[string]uint64 {
 			run.take(ch.Owner, now)
 			fences[ch.Run] = run.Fence
 		}
+		if ch.Counts {
+			run.W++
+		}
 		if ch.Agent != "" {
 			run.Agent = ch.Agent
 		}

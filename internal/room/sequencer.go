@@ -12,9 +12,6 @@ const (
 	// recentTags is how many applied records are remembered by tag, to tell an
 	// echo from a foreign record.
 	recentTags = 1024
-	// pastEpochs is how many former epochs are remembered: seeing one again
-	// proves that the store lost a reset.
-	pastEpochs = 16
 	// holePatience is how long a hole may wait for a late notice, in ms.
 	holePatience = 20
 	// probeEvery is how often a room with a live run compares itself with the
@@ -36,7 +33,6 @@ type Sequencer struct {
 	held   map[uint64]*chat.Record
 	holeAt int64
 	tags   []uint64 // of the newest applied records, oldest first
-	past   []uint64
 
 	want    bool // a load is wanted
 	loading bool // a load is in flight
@@ -215,8 +211,9 @@ func (q *Sequencer) Loaded(snap journal.Snapshot, now int64) Step {
 	case !q.Ready:
 		q.start(snap, &s)
 	case snap.Meta.Epoch != q.Epoch:
-		if q.was(snap.Meta.Epoch) {
-			// An epoch that had ended is back: the store lost a reset.
+		if snap.Meta.Pos < q.State.Pos {
+			// A new epoch is always above the old one, so the store lost a
+			// reset, or all of a thread that was then made again.
 			q.prove(snap, &s)
 			break
 		}
@@ -251,12 +248,6 @@ func (q *Sequencer) lostRev(r journal.Rev) bool {
 // start takes the snapshot as it is.
 func (q *Sequencer) start(snap journal.Snapshot, s *Step) {
 	s.Restarted = true
-	if q.Ready && q.Epoch != snap.Meta.Epoch && q.Epoch != 0 {
-		q.past = append(q.past, q.Epoch)
-		if len(q.past) > pastEpochs {
-			q.past = q.past[1:]
-		}
-	}
 	q.Ready, q.Epoch, q.Rev = true, snap.Meta.Epoch, snap.Meta.Rev
 	q.State = snap.State(nil)
 	clear(q.held)
@@ -264,15 +255,6 @@ func (q *Sequencer) start(snap journal.Snapshot, s *Step) {
 	for _, r := range snap.Records[max(0, len(snap.Records)-recentTags):] {
 		q.tags = append(q.tags, r.Tag)
 	}
-}
-
-func (q *Sequencer) was(epoch uint64) bool {
-	for _, e := range q.past {
-		if e == epoch {
-			return true
-		}
-	}
-	return false
 }
 
 // prove asks for a new epoch over what the store still has. Positions and log

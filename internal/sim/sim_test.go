@@ -1,0 +1,85 @@
+package sim
+
+import (
+	"flag"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var (
+	seedsFlag = flag.Int("seeds", 0, "how many seeds to play (0: as many as the test wants)")
+	seedFlag  = flag.Uint64("seed", 0, "play only this seed, with its trace")
+	firstFlag = flag.Uint64("first", 1, "the first seed")
+	bugFlag   = flag.String("bug", "", "put this bug in")
+)
+
+// play plays many seeds on all processors and returns the reports of those
+// that broke, at most a few, and the sum of all counts.
+func play(first uint64, n int, bug Bug, enough int) (broken []*Report, counts map[string]int) {
+	counts = map[string]int{}
+	var mu sync.Mutex
+	var next atomic.Uint64
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			sum := map[string]int{}
+			for {
+				i := next.Add(1) - 1
+				mu.Lock()
+				done := len(broken) >= enough
+				mu.Unlock()
+				if i >= uint64(n) || done {
+					break
+				}
+				r := Run(first+i, bug, false)
+				for k, v := range r.Counts {
+					sum[k] += v
+				}
+				if len(r.Violations) > 0 {
+					mu.Lock()
+					broken = append(broken, r)
+					mu.Unlock()
+				}
+			}
+			mu.Lock()
+			for k, v := range sum {
+				counts[k] += v
+			}
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	slices.SortFunc(broken, func(a, b *Report) int { return int(a.Seed) - int(b.Seed) })
+	return broken, counts
+}
+
+// TestWhatMustAlwaysHold plays seeds with all faults and no bug.
+func TestWhatMustAlwaysHold(t *testing.T) {
+	if *seedFlag != 0 {
+		if r := Run(*seedFlag, Bug(*bugFlag), true); len(r.Violations) > 0 {
+			t.Fatal(r)
+		}
+		return
+	}
+	n := defaultSeeds
+	if *seedsFlag > 0 {
+		n = *seedsFlag
+	}
+	began := time.Now()
+	broken, counts := play(*firstFlag, n, Bug(*bugFlag), 5)
+	t.Logf("%d seeds in %v", n, time.Since(began).Round(time.Millisecond))
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		t.Logf("  %-50s %d", k, counts[k])
+	}
+	for _, r := range broken {
+		t.Errorf("seed %d: %v", r.Seed, r.Violations)
+	}
+	if len(broken) > 0 {
+		t.Fatalf("again with a trace: go test ./internal/sim -run TestWhatMustAlwaysHold -seed %d", broken[0].Seed)
+	}
+}
