@@ -18,7 +18,9 @@
 
 const keptRuns = 20; // ended ones are kept for a while, to know what repeats
 
-// open makes the view of a history, the ok answer to thread:messages.
+// open makes the view of a history, the ok answer to thread:messages. before is
+// what the window showed until then, or nothing: it knows some things that a
+// history does not tell.
 export function open(threadId, answer, before) {
 	let view = {
 		threadId,
@@ -48,9 +50,22 @@ export function open(threadId, answer, before) {
 	}
 	const q = answer.pendingInterrupt;
 	if (q && !view.questions.some((known) => known.id === q.interruptId)) {
-		view = { ...view, questions: [...view.questions, { id: q.interruptId, payload: q.payload, runId: q.runId }] };
+		const first = { id: q.interruptId, payload: q.payload, runId: q.runId };
+		view = { ...view, questions: [...view.questions, first, ...after(first, before?.questions ?? [])] };
 	}
 	return before ? keepNotes(view, before) : view;
+}
+
+// after lists what is known of the questions that came with an open one and
+// after it: a history tells the first only.
+function after(first, questions) {
+	const at = questions.findIndex((q) => q.id === first.id);
+	return at < 0 ? [] : questions.slice(at + 1).filter((q) => q.runId === first.runId);
+}
+
+// settle takes a question out that is not open any more.
+export function settle(view, id) {
+	return { ...view, questions: view.questions.filter((q) => q.id !== id) };
 }
 
 // fold makes the next view of an envelope.

@@ -138,7 +138,7 @@ export class Pane {
 		const run = running(view);
 		const live = state === "live";
 		$.root.dataset.state = state;
-		$.state.textContent = words[state] + (why ? `: ${why}` : "");
+		$.state.textContent = words[state] + (why ? `: ${why}` : live && view.questions.length > 0 ? ", the agent waits for an answer" : "");
 		$.link.textContent = state === "closed" ? "Join late" : "Disconnect";
 		$.stop.hidden = !run;
 		$.stop.disabled = !live;

@@ -1,11 +1,12 @@
 // A window's session on a thread: a socket, the duties of a Pilotoo client, and
 // the view that its envelopes make. It knows nothing of the document.
 
-import { fold, foldTask, open } from "./fold.js";
+import { fold, foldTask, open, settle } from "./fold.js";
 import { AckError, Socket } from "./socketio.js";
 
 const major = 1;
 const graceMs = 2_000; // an older gateway announces nothing
+const askAgainMs = 4_000; // no event says that another window answered one of several questions
 
 // tools are what this page lets an agent ask it, declared with every run.
 const tools = [
@@ -35,6 +36,7 @@ export class Session {
 	#socket;
 	#greeted = false;
 	#grace = 0;
+	#look = 0; // timer: look whether the questions are still open
 	#loading = false;
 	#again = false;
 	#closed = false;
@@ -88,11 +90,12 @@ export class Session {
 		return true;
 	}
 
-	// answer settles a question. Only its sender is told that another question
-	// of the same pause is next, and only by the history.
+	// answer settles a question. What is asked next, the history tells.
 	async answer(interruptId, answer) {
 		const error = await this.#command("run:resume", { threadId: this.threadId, interruptId, answer, clientTools: tools });
 		if (!error || error.code === "UNKNOWN_RUN") {
+			this.view = settle(this.view, interruptId);
+			this.#changed();
 			this.#load();
 		}
 		return !error;
@@ -146,6 +149,20 @@ export class Session {
 		}
 		this.state = state;
 		this.why = why;
+		this.#changed();
+	}
+
+	#changed() {
+		const waits = this.state === "live" && this.view.questions.length > 0;
+		if (!waits) {
+			clearTimeout(this.#look);
+			this.#look = 0;
+		} else {
+			this.#look ||= setTimeout(() => {
+				this.#look = 0;
+				this.#load();
+			}, askAgainMs);
+		}
 		this.#on.change();
 	}
 
@@ -197,7 +214,7 @@ export class Session {
 		if (this.view.stale || (opening && opening.id !== this.#mine)) {
 			this.#load();
 		}
-		this.#on.change();
+		this.#changed();
 	}
 
 	// load asks for the history, which also joins the thread. While one is on its

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fold, foldTask, open, running } from "../fold.js";
+import { fold, foldTask, open, running, settle } from "../fold.js";
 
 const at = "2026-01-02T03:04:05.678Z";
 const user = (id, content) => ({ id, role: "user", content, createdAt: at });
@@ -89,6 +89,16 @@ test("a question comes from the history, once", () => {
 	const q = { interruptId: "i1", payload: null, runId: "r1" };
 	assert.equal(join({ pendingInterrupt: q }).questions.length, 1);
 	assert.equal(join({ pendingInterrupt: q, replay: { envelopes: long.slice(0, 17), truncated: false } }).questions.length, 1);
+});
+
+test("a history names the first question only; those after it that were seen stay", () => {
+	const ask = (id, runId = "r1") => ({ id, payload: null, runId });
+	const before = { ...join(), questions: [ask("i1"), ask("i2"), ask("i3"), ask("j1", "r0")] };
+	const pending = (id) => open("t", history({ pendingInterrupt: { interruptId: id, payload: null, runId: "r1" } }), before);
+	assert.deepEqual(pending("i2").questions.map((q) => q.id), ["i2", "i3"]);
+	assert.deepEqual(pending("i9").questions.map((q) => q.id), ["i9"]);
+	assert.deepEqual(open("t", history(), before).questions, []);
+	assert.deepEqual(settle(before, "i2").questions.map((q) => q.id), ["i1", "i3", "j1"]);
 });
 
 test("a stop and a failure are noted, and notes outlive a new history", () => {

@@ -224,3 +224,19 @@ test("joins again with a new history after a loss", async () => {
 	assert.equal(session.state, "live");
 	assert.equal(session.view.blocks.length, 1);
 });
+
+test("looks now and then whether its question is still open, and only then", async () => {
+	const ws = await live();
+	mock.timers.tick(20_000);
+	assert.equal(ws.commands().length, 1);
+	ws.emit("run:event", { v: 1, threadId: "t", runId: "r", sequence: 1, event: { type: "INTERRUPT", interruptId: "i", payload: null } });
+	for (let asked = 1; asked < 3; asked++) {
+		assert.equal(ws.commands().length, asked);
+		mock.timers.tick(4_000);
+		assert.equal(ws.commands().length, asked + 1);
+		ws.answer(asked, asked === 1 ? { ...history, pendingInterrupt: { interruptId: "i", payload: null, runId: "r" } } : history);
+		await settle();
+	}
+	mock.timers.tick(20_000);
+	assert.equal(ws.commands().length, 3);
+});
