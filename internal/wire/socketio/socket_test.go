@@ -233,8 +233,13 @@ func TestDisconnectWaitsForTheEvent(t *testing.T) {
 			case "kick":
 				mu.Lock()
 				s.Disconnect(false)
-				log <- "kicked"
 				mu.Unlock()
+				select {
+				case m := <-log:
+					t.Errorf("%s while the event is handled", m)
+				case <-time.After(20 * time.Millisecond):
+				}
+				log <- "kicked"
 			case "wait":
 				entered <- s
 				<-release
