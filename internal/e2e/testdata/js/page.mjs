@@ -2,16 +2,26 @@
 // pictures of it, for a person to look at.
 import assert from "node:assert/strict";
 import { chromium } from "playwright-core";
-import { run, test, until } from "./lib.mjs";
+import { run, test as register, until } from "./lib.mjs";
 
 const address = process.env.PAGE;
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
   args: ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
 });
-process.on("exit", () => browser.process?.()?.kill());
 
 const complaints = [];
+
+/** A case that leaves no page behind. */
+function test(name, f) {
+  register(name, async () => {
+    try {
+      await f();
+    } finally {
+      await Promise.all(browser.contexts().map((c) => c.close()));
+    }
+  });
+}
 
 /** A new browser profile with the page in it. */
 async function visit(at = address, options = {}) {
