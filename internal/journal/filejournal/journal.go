@@ -28,9 +28,10 @@ type Options struct {
 	// now, in bytes; 0 is 64 MiB.
 	Cache int
 
-	segment int64
-	machine string
-	faults  *faults
+	segment int64   // bytes of the log before it turns over
+	machine string  // this boot of the machine
+	noSync  bool    // for tests that lose no power
+	faults  *faults // for tests of a disk that fails
 }
 
 // faults let a test stand between the store and its disk.
@@ -134,14 +135,20 @@ func (j *Journal) enter() (*store, error) {
 
 func (j *Journal) leave() { j.pending.Done() }
 
-// hold begins an operation on a thread; letGo ends it.
-func (j *Journal) hold(ctx context.Context, key chat.Key) (*store, *thread, error) {
+// hold begins an operation on a thread, appends says which kind; letGo ends it.
+func (j *Journal) hold(ctx context.Context, key chat.Key, appends bool) (*store, *thread, error) {
 	if err := checkNames(key.Realm, key.Tenant, key.Thread); err != nil {
 		return nil, nil, err
 	}
 	s, err := j.enter()
 	if err != nil {
 		return nil, nil, err
+	}
+	if appends {
+		if err := s.room(ctx); err != nil {
+			j.leave()
+			return nil, nil, err
+		}
 	}
 	t, err := s.acquire(ctx, key)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 // Load implements journal.Journal.
 func (j *Journal) Load(ctx context.Context, q journal.Load) (journal.Snapshot, error) {
-	s, t, err := j.hold(ctx, q.Key)
+	s, t, err := j.hold(ctx, q.Key, false)
 	if err != nil {
 		return journal.Snapshot{}, err
 	}
@@ -41,7 +41,7 @@ func (j *Journal) Load(ctx context.Context, q journal.Load) (journal.Snapshot, e
 
 // Pages implements journal.Journal. Pages that are not there are left out.
 func (j *Journal) Pages(ctx context.Context, key chat.Key, from, to int) ([]*chat.Message, error) {
-	s, t, err := j.hold(ctx, key)
+	s, t, err := j.hold(ctx, key, false)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package filejournal
 import (
 	"bytes"
 	"container/list"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,7 +36,8 @@ type store struct {
 	weight  int
 	dirty   map[*thread]struct{} // those with a tail
 	live    map[chat.Key]map[string]journal.RunMeta
-	rotated bool // a checkpoint is under way
+	rotated bool          // a checkpoint is under way
+	relief  chan struct{} // closed when it has ended, if the log is far too long
 }
 
 // lockWait is how long Open waits for another process to let go of the folder.
@@ -46,7 +48,7 @@ func openStore(opts Options) (*store, error) {
 		return nil, fmt.Errorf("filejournal: %w", err)
 	}
 	db, err := bolt.Open(filepath.Join(opts.Dir, "threads.db"), 0o600, &bolt.Options{
-		Timeout: lockWait, FreelistType: bolt.FreelistMapType,
+		Timeout: lockWait, FreelistType: bolt.FreelistMapType, NoSync: opts.noSync,
 	})
 	if err != nil {
 		if isLocked(err) {
@@ -143,6 +145,9 @@ func (s *store) append(ops []op) {
 func (s *store) turn() error {
 	s.mu.Lock()
 	idle, busy := len(s.dirty) == 0, s.rotated
+	if busy && s.relief == nil && s.log.size >= tooLong*s.opts.segment {
+		s.relief = make(chan struct{})
+	}
 	s.mu.Unlock()
 	full := s.log.size >= s.opts.segment
 	if s.log.file != nil && !(full && !busy) && !(idle && s.log.size >= idleSize) {
@@ -159,6 +164,26 @@ func (s *store) turn() error {
 		return nil
 	}
 	return s.reclaim(s.log.segment)
+}
+
+// tooLong is how many segments the log may be while a checkpoint is under way.
+const tooLong = 4
+
+// room waits while the log grows faster than it is brought into the bbolt
+// file. Whoever waits holds no thread.
+func (s *store) room(ctx context.Context) error {
+	s.mu.Lock()
+	relief := s.relief
+	s.mu.Unlock()
+	if relief == nil {
+		return nil
+	}
+	select {
+	case <-relief:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // reclaim removes the files of the log before segment that no thread needs.
@@ -259,6 +284,10 @@ func (s *store) checkpointer() {
 			}
 			s.mu.Lock()
 			s.rotated = false
+			if s.relief != nil {
+				close(s.relief)
+				s.relief = nil
+			}
 			s.mu.Unlock()
 		case <-s.stop:
 			return

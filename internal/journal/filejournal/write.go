@@ -14,7 +14,7 @@ func (j *Journal) Append(ctx context.Context, a journal.Append) (journal.Appende
 	if err := a.Check(); err != nil {
 		return journal.Appended{}, err
 	}
-	s, t, err := j.hold(ctx, a.Key)
+	s, t, err := j.hold(ctx, a.Key, true)
 	if err != nil {
 		return journal.Appended{}, err
 	}
@@ -60,7 +60,7 @@ func (j *Journal) Commit(ctx context.Context, c journal.Commit) (journal.Committ
 	if err != nil {
 		return journal.Committed{}, err
 	}
-	s, t, err := j.hold(ctx, c.Key)
+	s, t, err := j.hold(ctx, c.Key, false)
 	if err != nil {
 		return journal.Committed{}, err
 	}
@@ -122,7 +122,7 @@ func checkCommit(c *journal.Commit) error {
 // decide runs a decision that adds no records, writes what it changed, and
 // shows what it gives to show.
 func (j *Journal) decide(ctx context.Context, key chat.Key, f func(*thread) (ok bool, note *journal.Notice)) error {
-	s, t, err := j.hold(ctx, key)
+	s, t, err := j.hold(ctx, key, false)
 	if err != nil {
 		return err
 	}

@@ -159,6 +159,20 @@ var commitCases = []testCase{
 		b.equal("meta", m, journal.RunMeta{Fence: 2, Seq: m.Seq, Due: 77, Agent: "other"})
 		a.must(journal.Fenced, a.write("three"))
 	}},
+	{"a commit that counts is one of the attempt's records: an append knows if it is lost", func(b *bench) {
+		th := b.thread()
+		a := th.start("run", "edge-1")
+		a.say("one")
+		c := th.decision(chat.NewEntry(chat.KindSubagentStart, "run", &chat.SubagentStartBody{}))
+		c.Runs = []journal.RunChange{{Run: "run", Counts: true}}
+		th.must(journal.Done, c)
+		b.equal("w", th.load().Meta.Runs["run"].W, uint64(2))
+		a.must(journal.Fenced, a.write("as if nothing had been"))
+		a.w = 2
+		a.say("two")
+		a.w = 9
+		b.equal("what the store has", a.must(journal.Gap, a.write("x")).W, uint64(3))
+	}},
 	{"envelopes count on through a segment and from 1 in the next", func(b *bench) {
 		th := b.thread()
 		a := th.start("run", "edge-1")

@@ -13,7 +13,7 @@ func (b *bench) follow(hub int, k chat.Key) (next func() journal.Notice, stop fu
 	b.Helper()
 	notices := make(chan journal.Notice, 4096)
 	stop = b.Hubs[hub].Follow(k, func(n journal.Notice) { notices <- n })
-	b.Cleanup(stop)
+	b.T.Cleanup(stop)
 	return func() journal.Notice {
 		b.Helper()
 		select {

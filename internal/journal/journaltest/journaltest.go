@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parlance-gateway/parlance/internal/journal"
+	"pgregory.net/rapid"
 )
 
 // Stop says how a store is stopped before it is opened again.
@@ -62,7 +63,7 @@ func Run(t *testing.T, open func(t *testing.T) *Store) {
 					s := open(t)
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 					defer cancel()
-					c.run(&bench{T: t, Store: s, ctx: ctx})
+					c.run(&bench{TB: t, T: t, Store: s, ctx: ctx})
 				})
 			}
 		})
@@ -77,7 +78,8 @@ type testCase struct {
 
 // bench is a test with a store of its own.
 type bench struct {
-	*testing.T
+	rapid.TB
+	T *testing.T
 	*Store
 	ctx context.Context
 }
