@@ -112,7 +112,7 @@ func (r *Repair) Begin() []chat.Entry {
 	r.begun = true
 	var out []chat.Entry
 	for _, i := range r.run.Interrupts {
-		if i.Kind != chat.InterruptClientTool || i.Segment != r.segment-1 || i.Status == chat.InterruptOpen {
+		if i.Kind != chat.InterruptClientTool || i.Status == chat.InterruptOpen {
 			continue
 		}
 		if c := r.calls.byID[i.Call]; c != nil && !c.done {

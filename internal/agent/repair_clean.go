@@ -102,14 +102,7 @@ func whole(s string) (text, held string) {
 		}
 		break
 	}
-	text, held = s[:at], s[at:]
-	// Bytes of a half may be held by halves, too: a pair takes six.
-	if n := len(text); n >= 3 && held != "" && held[0] == 0xed {
-		if high, _ := half(text[n-3:]); high {
-			text, held = text[:n-3], text[n-3:]+held
-		}
-	}
-	return valid(text), held
+	return valid(s[:at]), s[at:]
 }
 
 // incomplete says that s is a proper beginning of a character, or of half a

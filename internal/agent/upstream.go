@@ -27,7 +27,7 @@ const (
 
 	maxHeader  = 64 << 10
 	drainBytes = 64 << 10
-	drainTime  = 250 * time.Millisecond
+	drainTime  = 100 * time.Millisecond
 	// idleConn is below the five seconds after which the usual servers close a
 	// kept connection: a request must not race with that, it is sent once.
 	idleConn = 4 * time.Second
@@ -103,6 +103,7 @@ var (
 	errFirstByte = errors.New("no answer in time")
 	errIdle      = errors.New("the answer stood still")
 	errTooLong   = errors.New("the answer's body is longer than it may be")
+	errAborted   = errors.New("nobody reads the answer any more")
 )
 
 // Stream is an answer being read.
@@ -241,6 +242,9 @@ func bare(err error) string {
 	}
 	return err.Error()
 }
+
+// Abort ends the request at once; Close is still to be called.
+func (s *Stream) Abort() { s.cancel(errAborted) }
 
 // Close ends the request. A stream that was read up to the agent's last event
 // is read to its end first, for a moment, so that the connection can be reused.

@@ -168,11 +168,14 @@ func (a *Agent) Run(ctx context.Context, call *agent.Call, emit func(agent.Event
 	for {
 		_, data, err := stream.Next()
 		if err != nil {
-			return r.broken(stream.Failed(err))
+			out := stream.Failed(err)
+			stream.Abort()
+			return r.broken(out)
 		}
 		out, err := r.event(data)
 		switch {
 		case err != nil:
+			stream.Abort()
 			return agent.Outcome{Status: chat.RunCancelled}
 		case out != nil:
 			return *out

@@ -139,6 +139,10 @@ func TestStreams(t *testing.T) {
 			`{"type":"TOOL_CALL_CHUNK","toolCallId":"k","delta":"}"}`, `{"type":"TOOL_CALL_RESULT","messageId":"r","toolCallId":"k","content":"ok"}`,
 			`{"type":"REASONING_MESSAGE_CHUNK","messageId":"q","delta":"hm"}`, `{"type":"TEXT_MESSAGE_CHUNK","messageId":"o","delta":"d"}`, finished,
 		}, "text \"ab\"\ntext \"c\"\ntool k f<A-1 \"{}\" = \"ok\"\nreasoning \"hm\"\ntext \"d\"\ncomplete  "},
+		{"anything else of the agent ends a block of chunks, a subagent's does not", []string{
+			started, `{"type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"a"}`, `{"type":"STEP_STARTED","stepName":"s","subagentRunId":"x"}`, `{"type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"b"}`,
+			`{"type":"STEP_STARTED","stepName":"s"}`, `{"type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"c"}`, finished,
+		}, "text \"ab\"\ntext \"c\"\ncomplete  "},
 		{"a surrogate pair over two deltas, one doubled name", []string{
 			started, `{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"a\ud83d"}`, `{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"\ude00b","delta":"\ude00b"}`, finished,
 		}, "text \"a\U0001f600b\"\ncomplete  "},
@@ -201,6 +205,9 @@ func TestStreams(t *testing.T) {
 			started, `{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"0","role":"assistant","content":"old"},{"id":"1","role":"user","content":"hi"},` +
 				`{"id":"2","role":"assistant","content":"new","toolCalls":[{"id":"k","type":"function","function":{"name":"f","arguments":"{}"}}]},{"id":"3","role":"tool","toolCallId":"k","content":"ok"}]}`, finished,
 		}, "text \"new\"\ntool k f<A \"{}\" = \"ok\"\ncomplete  "},
+		{"a snapshot before the stream says nothing", []string{
+			started, `{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"1","role":"user","content":"hi"},{"id":"2","role":"assistant","content":"half"}]}`, `{"type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"new"}`, finished,
+		}, "text \"new\"\ncomplete  "},
 		{"a snapshot of what was streamed says nothing new", []string{
 			started, `{"type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"new"}`, `{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"1","role":"user","content":"hi"},{"id":"2","role":"assistant","content":"new"}]}`, finished,
 		}, "text \"new\"\ncomplete  "},

@@ -99,14 +99,9 @@ func patch(doc any, delta jsontext.Value) (any, error) {
 		if doc, err = op.apply(doc); err != nil {
 			return nil, err
 		}
-		// Only a copy can grow a document beyond what was sent.
-		if op.Op != "copy" {
-			continue
-		}
-		if nodes, deep := size(doc, maxNodes, maxDepth); nodes > maxNodes || deep {
-			return nil, errLarge
-		}
 	}
+	// Copies share what they copy, so the document is only large to one who
+	// walks it: the check stops at its bound, and nobody walks it before.
 	if nodes, deep := size(doc, maxNodes, maxDepth); nodes > maxNodes || deep {
 		return nil, errLarge
 	}

@@ -103,13 +103,14 @@ func TestUnreachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	a, err := New(Config{URL: "http://" + l.Addr().String() + "/" + secret})
+	var log bytes.Buffer
+	a, err := New(Config{URL: "http://" + l.Addr().String() + "/" + secret, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, out := fold(t.Context(), a, newCall())
-	if out.Code != chat.CodeAgentUnavailable || strings.Contains(out.Text, secret) {
-		t.Errorf("PIL-130 nobody listens: got %+v", out)
+	if out.Code != chat.CodeAgentUnavailable || strings.Contains(out.Text+log.String(), secret) {
+		t.Errorf("PIL-130 PIL-131 nobody listens: got %+v", out)
 	}
 }
 
@@ -225,17 +226,25 @@ func TestConnectionIsReused(t *testing.T) {
 }
 
 func TestServerThatKeepsItsBodyOpen(t *testing.T) {
-	a := serve(t, Config{}, func(w http.ResponseWriter, r *http.Request) {
-		events(`{"type":"RUN_FINISHED"}`)(w, r)
-		http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-	})
-	began := time.Now()
-	if _, out := fold(t.Context(), a, newCall()); out.Status != chat.RunComplete {
-		t.Errorf("got %+v", out)
-	}
-	if d := time.Since(began); d > 3*time.Second {
-		t.Errorf("the end took %v", d)
+	for name, tick := range map[string]time.Duration{"in silence": time.Hour, "and talks on": 10 * time.Millisecond} {
+		a := serve(t, Config{}, func(w http.ResponseWriter, r *http.Request) {
+			events(`{"type":"RUN_FINISHED"}`)(w, r)
+			for r.Context().Err() == nil {
+				http.NewResponseController(w).Flush()
+				select {
+				case <-r.Context().Done():
+				case <-time.After(tick):
+					fmt.Fprint(w, ":\n")
+				}
+			}
+		})
+		began := time.Now()
+		if _, out := fold(t.Context(), a, newCall()); out.Status != chat.RunComplete {
+			t.Errorf("%s: got %+v", name, out)
+		}
+		if d := time.Since(began); d > 3*time.Second {
+			t.Errorf("%s: the end took %v", name, d)
+		}
 	}
 }
 

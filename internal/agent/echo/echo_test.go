@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -184,6 +185,18 @@ func TestEchoStops(t *testing.T) {
 			t.Errorf("got %+v", out)
 		}
 	})
+	t.Run("a long answer stops with its context", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		n := 0
+		out := New(Config{Delay: -1}).Run(ctx, ask("/long 100000"), func(agent.Event) error {
+			n++
+			cancel()
+			return nil
+		})
+		if out.Status != chat.RunCancelled || n > 3 {
+			t.Errorf("got %+v after %d", out, n)
+		}
+	})
 	t.Run("stops when nobody takes its words", func(t *testing.T) {
 		for _, text := range []string{"/slow", "/long 100000", "a b", "/sub", "/think", "/plan", "/tool", "/ask", "/client where"} {
 			n := 0
@@ -196,6 +209,19 @@ func TestEchoStops(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestSubagentEndsBeforeItsResult(t *testing.T) {
+	var kinds []chat.Kind
+	New(Config{Delay: -1}).Run(t.Context(), ask("/sub"), func(ev agent.Event) error {
+		if ev.Kind == chat.KindSubagentStart || ev.Kind == chat.KindSubagentEnd || ev.Kind == chat.KindToolResult {
+			kinds = append(kinds, ev.Kind)
+		}
+		return nil
+	})
+	if want := []chat.Kind{chat.KindSubagentStart, chat.KindSubagentEnd, chat.KindToolResult}; !slices.Equal(kinds, want) {
+		t.Errorf("PIL-127 got %v", kinds)
+	}
 }
 
 func TestEchoDetaches(t *testing.T) {
