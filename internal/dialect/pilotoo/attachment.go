@@ -65,7 +65,7 @@ func readAttachment(what string, v jsontext.Value) (a Attachment, err *Error) {
 			return a, invalid("%s: name must have 1 to %d characters and no control characters", what, MaxAttachmentName)
 		}
 	}
-	data, err := o.text("data")
+	data, err := o.unquoted("data")
 	if err != nil {
 		return a, err
 	}
@@ -75,15 +75,17 @@ func readAttachment(what string, v jsontext.Value) (a Attachment, err *Error) {
 
 // decodeImage reads base64 in its standard, padded form, and judges the size
 // and the first bytes of what it holds.
-func decodeImage(what, mediaType, data string) ([]byte, *Error) {
+func decodeImage(what, mediaType string, data []byte) ([]byte, *Error) {
 	if n := base64.StdEncoding.DecodedLen(len(data)); n > MaxAttachmentBytes+2 {
 		return nil, invalid("%s has more than %d bytes", what, MaxAttachmentBytes)
 	}
 	// Go's decoder skips line ends; the protocol has none.
-	if strings.ContainsAny(data, "\r\n") {
+	if bytes.ContainsAny(data, "\r\n") {
 		return nil, invalid("%s: data is not base64", what)
 	}
-	b, err := base64.StdEncoding.Strict().DecodeString(data)
+	b := make([]byte, base64.StdEncoding.DecodedLen(len(data)))
+	n, err := base64.StdEncoding.Strict().Decode(b, data)
+	b = b[:n]
 	switch {
 	case err != nil:
 		return nil, invalid("%s: data is not base64", what)

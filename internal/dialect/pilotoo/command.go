@@ -145,7 +145,7 @@ func parseResume(b []byte) (c ResumeCommand, err *Error) {
 	if !o.has("answer") {
 		return c, invalid("the command needs answer; it may be any JSON value")
 	}
-	c.Answer = o.members["answer"]
+	c.Answer = o.members["answer"].Clone()
 	if err := c.Answer.Compact(); err != nil {
 		return c, invalid("answer is not well-formed JSON")
 	}

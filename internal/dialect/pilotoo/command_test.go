@@ -135,3 +135,16 @@ func TestRefusalsAreShort(t *testing.T) {
 		t.Error("the error is no JSON")
 	}
 }
+
+// BenchmarkLargestCommand reads a start command with all that it may hold.
+func BenchmarkLargestCommand(b *testing.B) {
+	one := `{"mediaType":"image/gif","data":"` + image(5<<20) + `"}`
+	text := start(`,"input":"","attachments":[` + strings.Repeat(one+",", 7) + one + `]`)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := ParseStart(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -58,7 +58,7 @@ func readObject(what string, b jsontext.Value, known ...string) (object, *Error)
 	if b.Kind() != '{' {
 		return o, invalid("%s must be a JSON object", what)
 	}
-	d := jsontext.NewDecoder(bytes.NewReader(b))
+	d := jsontext.NewDecoder(bytes.NewBuffer(b))
 	if _, err := d.ReadToken(); err != nil {
 		return o, invalid("%s is not well-formed JSON", what)
 	}
@@ -75,9 +75,16 @@ func readObject(what string, b jsontext.Value, known ...string) (object, *Error)
 		if err != nil {
 			return o, invalid("%s is not well-formed JSON", what)
 		}
-		o.members[key] = v.Clone()
+		o.members[key] = within(b, d, v)
 	}
 	return o, nil
+}
+
+// within is a value that a decoder has just read, as a piece of what it reads
+// from: large commands are not copied for each level that is looked at.
+func within(b jsontext.Value, d *jsontext.Decoder, v jsontext.Value) jsontext.Value {
+	end := d.InputOffset()
+	return b[end-int64(len(v)) : end : end]
 }
 
 // quote shows a piece of what a client sent, shortened.
@@ -94,18 +101,27 @@ func (o object) has(name string) bool { _, ok := o.members[name]; return ok }
 
 // text reads a string that must be there.
 func (o object) text(name string) (string, *Error) {
+	b, err := o.unquoted(name)
+	return string(b), err
+}
+
+// unquoted is text without a copy of its own where it needs none.
+func (o object) unquoted(name string) ([]byte, *Error) {
 	v, ok := o.members[name]
 	if !ok {
-		return "", invalid("%s needs %s", o.what, name)
+		return nil, invalid("%s needs %s", o.what, name)
 	}
 	if v.Kind() != '"' {
-		return "", invalid("%s must be a string", name)
+		return nil, invalid("%s must be a string", name)
+	}
+	if bytes.IndexByte(v, '\\') < 0 {
+		return v[1 : len(v)-1], nil
 	}
 	b, err := jsontext.AppendUnquote(nil, v)
 	if err != nil {
-		return "", invalid("%s is not well-formed text", name)
+		return nil, invalid("%s is not well-formed text", name)
 	}
-	return string(b), nil
+	return b, nil
 }
 
 // id reads an id that must be there (PIL-007).
@@ -134,7 +150,7 @@ func (o object) list(name string, most int) ([]jsontext.Value, *Error) {
 	if v.Kind() != '[' {
 		return nil, invalid("%s must be an array", name)
 	}
-	d := jsontext.NewDecoder(bytes.NewReader(v))
+	d := jsontext.NewDecoder(bytes.NewBuffer(v))
 	if _, err := d.ReadToken(); err != nil {
 		return nil, invalid("%s is not well-formed JSON", name)
 	}
@@ -147,7 +163,7 @@ func (o object) list(name string, most int) ([]jsontext.Value, *Error) {
 		if err != nil {
 			return nil, invalid("%s is not well-formed JSON", name)
 		}
-		list = append(list, e.Clone())
+		list = append(list, within(v, d, e))
 	}
 	return list, nil
 }

@@ -65,7 +65,7 @@ func TestEveryHistoryIsShownByTheRules(t *testing.T) {
 func TestJoinAnywhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
-		w.wander(t, 50)
+		w.wander(t, 40)
 		for _, run := range w.state.Runs {
 			w.finish(t, run)
 		}
@@ -74,8 +74,10 @@ func TestJoinAnywhere(t *testing.T) {
 		want.history(last)
 		for n := 1; n <= len(w.changes); n++ {
 			b := w.history(n)
-			if err := validate(t, "thread.messages.ack", b); err != nil {
-				t.Fatalf("PIL-157 %s: %v", b, err)
+			if n%8 == 0 || n == len(w.changes) {
+				if err := validate(t, "thread.messages.ack", b); err != nil {
+					t.Fatalf("PIL-157 %s: %v", b, err)
+				}
 			}
 			c := newClient(t)
 			c.history(readHistory(t, b))

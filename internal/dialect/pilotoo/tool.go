@@ -79,6 +79,7 @@ func (o object) schema(what, name string) (jsontext.Value, *Error) {
 	if v.Kind() != '{' {
 		return nil, invalid("%s: %s must be a JSON Schema object", what, name)
 	}
+	v = v.Clone()
 	if err := v.Compact(); err != nil {
 		return nil, invalid("%s: %s is not well-formed JSON", what, name)
 	}
