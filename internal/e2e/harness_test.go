@@ -196,11 +196,27 @@ func (g *gateway) stop() {
 	}
 }
 
-// reload makes the process take its Caddyfile anew.
+// reload makes the process take its Caddyfile anew, as `caddy reload --force`
+// does.
 func (g *gateway) reload() error {
-	out, err := exec.Command(binary, "reload", "--force", "--config", g.conf, "--adapter", "caddyfile", "--address", strings.TrimPrefix(g.admin, "http://")).CombinedOutput()
+	conf, err := os.ReadFile(g.conf)
 	if err != nil {
-		return fmt.Errorf("%w: %s", err, out)
+		return err
+	}
+	req, err := http.NewRequest(http.MethodPost, g.admin+"/load", bytes.NewReader(conf))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "text/caddyfile")
+	req.Header.Set("Cache-Control", "must-revalidate")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		said, _ := io.ReadAll(resp.Body)
+		return fmt.Errorf("%s: %s", resp.Status, said)
 	}
 	return nil
 }
@@ -209,8 +225,9 @@ func (g *gateway) reload() error {
 const modules = "testdata/js"
 
 // script runs a JavaScript file; each line that it prints as {"name","error"}
-// becomes a test of that name.
-func script(t *testing.T, file string, env ...string) {
+// becomes a test of that name. For a line {"call"} the function of that name is
+// run, and its result goes back as a line of JSON.
+func script(t *testing.T, file string, calls map[string]func() any, env ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -219,6 +236,10 @@ func script(t *testing.T, file string, env ...string) {
 	cmd.Env = append(os.Environ(), env...)
 	var said output
 	cmd.Stderr = &said
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -230,20 +251,24 @@ func script(t *testing.T, file string, env ...string) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var c struct {
-			Name  string `json:"name"`
-			Error string `json:"error"`
-		}
-		if json.Unmarshal(lines.Bytes(), &c) != nil || c.Name == "" {
-			t.Log(lines.Text())
-			continue
-		}
-		cases++
-		t.Run(c.Name, func(t *testing.T) {
-			if c.Error != "" {
-				t.Error(c.Error)
+		var c struct{ Name, Error, Call string }
+		switch err := json.Unmarshal(lines.Bytes(), &c); {
+		case err == nil && c.Call != "":
+			result, err := json.Marshal(calls[c.Call]())
+			if err != nil {
+				t.Fatal(err)
 			}
-		})
+			_, _ = in.Write(append(result, '\n'))
+		case err == nil && c.Name != "":
+			cases++
+			t.Run(c.Name, func(t *testing.T) {
+				if c.Error != "" {
+					t.Error(c.Error)
+				}
+			})
+		default:
+			t.Log(lines.Text())
+		}
 	}
 	_, _ = io.Copy(io.Discard, out)
 	if err := cmd.Wait(); err != nil {

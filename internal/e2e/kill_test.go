@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"bufio"
 	"encoding/json"
-	"os"
 	"os/exec"
 	"testing"
 )
@@ -33,38 +31,14 @@ func TestKilledAtNamedPoints(t *testing.T) {
 
 func killAt(t *testing.T, point string) {
 	g := start(t, echoSite)
-	cmd := exec.Command("node", "kill.mjs")
-	cmd.Dir = modules
-	cmd.Env = append(os.Environ(), "POINT="+point, "BASE="+g.base)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ran, killed := false, false
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if lines.Text() == "kill" {
-			killed = true
-			g.kill()
-			g.run()
-			_, _ = in.Write([]byte("up\n"))
-			continue
-		}
-		var c struct{ Name, Error string }
-		if json.Unmarshal(lines.Bytes(), &c) == nil && c.Name == point {
-			ran = true
-			if c.Error != "" {
-				t.Error(c.Error)
-			}
-		}
-	}
-	if err := cmd.Wait(); err != nil || !ran || !killed {
-		t.Errorf("the client ended: %v (ran %v, killed %v)", err, ran, killed)
+	killed := false
+	script(t, "kill.mjs", map[string]func() any{"kill": func() any {
+		g.kill()
+		g.run()
+		killed = true
+		return nil
+	}}, "POINT="+point, "BASE="+g.base)
+	if !killed {
+		t.Error("the point was not reached")
 	}
 }

@@ -13,5 +13,5 @@ var wideSite = site(`		agent echo echo {
 
 func TestWindows(t *testing.T) {
 	g := start(t, wideSite)
-	script(t, "windows.mjs", "BASE="+g.base)
+	script(t, "windows.mjs", nil, "BASE="+g.base)
 }

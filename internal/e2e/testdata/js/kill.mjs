@@ -1,10 +1,7 @@
 // One conversation that is cut off at a named point by kill -9, and taken up
-// again after the restart. It prints "kill" when the point is reached, and goes
-// on when a line comes back.
-import readline from "node:readline";
-import { Browser, ask, assert, finished, messages, test, run, until } from "./lib.mjs";
+// again after the restart.
+import { Browser, ask, assert, call, finished, messages, test, run, until } from "./lib.mjs";
 
-const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const nth = (type, n = 1) => (s) => s.events.filter((e) => e.event.type === type).length >= n;
 const input = "/think /plan /tool one two three four five six /ask seven";
 
@@ -67,8 +64,7 @@ test(process.env.POINT, async () => {
     }
   }
   await until(() => point.at(s), "the point");
-  console.log("kill");
-  await lines.next();
+  await call("kill");
   // The restarted gateway: everything that was shown and acknowledged is there.
   const before = s.events.splice(0);
   const { acked, answered, cancelled } = s;

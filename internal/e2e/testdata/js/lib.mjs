@@ -1,19 +1,20 @@
 // What the scripts share: a browser's worth of identity, sockets of the
 // published client, and a reference fold of envelopes.
 import assert from "node:assert/strict";
+import readline from "node:readline";
 import { io } from "socket.io-client";
 
 export const base = process.env.BASE;
 const cases = [];
 
 /** Registers a case; run() runs them in order, each within its own time. */
-export function test(name, f) { cases.push({ name, f }); }
+export function test(name, f, ms = 60_000) { cases.push({ name, f, ms }); }
 
 export async function run() {
-  for (const { name, f } of cases) {
+  for (const { name, f, ms } of cases) {
     let error = "";
     try {
-      await Promise.race([f(), new Promise((_, no) => setTimeout(() => no(new Error("took longer than 60 s")), 60_000).unref())]);
+      await Promise.race([f(), new Promise((_, no) => setTimeout(() => no(new Error(`took longer than ${ms / 1000} s`)), ms).unref())]);
     } catch (e) {
       error = String(e?.stack ?? e);
     }
@@ -21,6 +22,14 @@ export async function run() {
     closeAll();
   }
   process.exit(0);
+}
+
+let lines;
+/** Has the test that runs this script do something, and waits for its result. */
+export async function call(name) {
+  lines ??= readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+  console.log(JSON.stringify({ call: name }));
+  return JSON.parse((await lines.next()).value);
 }
 
 const open = new Set();
