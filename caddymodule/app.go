@@ -34,14 +34,20 @@ type App struct {
 	// configured away; what then still runs is ended with a reason. Default: 30s.
 	Drain caddy.Duration `json:"drain,omitempty"`
 
-	logger  *slog.Logger
-	key     hubKey
-	started chan struct{} // closed when the hub serves this configuration
+	logger *slog.Logger
+	key    hubKey
+	// current is closed when the hub serves this configuration, ended when
+	// the configuration is no longer wanted.
+	current, ended chan struct{}
+	end            sync.Once
 
 	mu       sync.Mutex
 	handlers []*Handler
 
+	// hub is set before current is closed, and stays: requests may outlive the
+	// configuration. held says that it must be given back.
 	hub        *pooled
+	held       bool
 	deactivate func()
 }
 
@@ -65,7 +71,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 // Provision checks the app's options; it opens nothing.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Slogger()
-	a.started = make(chan struct{})
+	a.current, a.ended = make(chan struct{}), make(chan struct{})
 	switch {
 	case a.Drain == 0:
 		a.Drain = caddy.Duration(defaultDrain)
@@ -79,7 +85,8 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return err
 	}
-	return events.(*caddyevents.App).On("stopping", stopping(a.exit))
+	bus := events.(*caddyevents.App)
+	return errors.Join(bus.On("started", listener(a.activate)), bus.On("stopping", listener(a.exit)))
 }
 
 func (a *App) provisionJournal() error {
@@ -106,26 +113,56 @@ func (a *App) provisionJournal() error {
 	return err
 }
 
-// Start opens the hub, or takes the one that an earlier configuration has, and
-// makes this configuration the current one. Without handlers it does nothing.
+// Start opens the hub, or takes the one that an earlier configuration has. No
+// hub is wanted without handlers.
 func (a *App) Start() error {
-	defer close(a.started)
-	sites := a.sites()
-	if len(sites) == 0 {
+	if len(a.handlers) == 0 {
 		return nil
 	}
 	hub, err := acquire(a.key, a.logger)
 	if err != nil {
 		return err
 	}
-	a.hub = hub
-	if a.deactivate, err = hub.hub.Activate(sites); err != nil {
-		return err // Cleanup gives the hub back
-	}
-	hub.follow(a.logger, time.Duration(a.Drain))
-	a.warn()
+	a.hub, a.held = hub, true
 	return nil
 }
+
+// activate makes this configuration the current one. Caddy says when every app
+// has started, so one that fails half-way never was it.
+func (a *App) activate() {
+	if !a.held || a.deactivate != nil {
+		return
+	}
+	deactivate, err := a.hub.hub.Activate(a.sites())
+	if err != nil {
+		a.logger.Error("activating the configuration", "error", err) // each handler was checked by add
+		return
+	}
+	a.deactivate = deactivate
+	a.hub.follow(a.logger, time.Duration(a.Drain))
+	close(a.current)
+	a.warn()
+}
+
+// wait returns when the hub serves this configuration: servers may start a
+// moment before.
+func (a *App) wait(ctx context.Context) error {
+	select {
+	case <-a.current:
+		return nil
+	default:
+	}
+	select {
+	case <-a.current:
+		return nil
+	case <-a.ended:
+		return errNotCurrent
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+var errNotCurrent = errors.New("the configuration did not start")
 
 // warn tells once what an operator should know of a configuration.
 func (a *App) warn() {
@@ -147,29 +184,32 @@ func (a *App) Stop() error { return nil }
 // exit begins to drain as soon as the process is about to end, so that requests
 // that wait for events end, and the servers that wait for those requests too.
 func (a *App) exit() {
-	if a.hub != nil && caddy.Exiting() {
+	if a.held && caddy.Exiting() {
 		a.hub.begin()
 	}
 }
 
 // Cleanup gives the hub back. At exit it waits until the hub has drained.
 func (a *App) Cleanup() error {
+	if a.ended == nil {
+		return nil // it was not provisioned
+	}
+	a.end.Do(func() { close(a.ended) })
 	if a.deactivate != nil {
 		a.deactivate()
-		a.deactivate = nil
 	}
-	if a.hub == nil {
+	if !a.held {
 		return nil
 	}
-	a.hub = nil
+	a.held = false
 	_, err := hubs.Delete(a.key)
 	return err
 }
 
-// stopping is a listener of Caddy's event of that name.
-type stopping func()
+// listener is told of one of Caddy's events.
+type listener func()
 
-func (f stopping) Handle(context.Context, caddy.Event) error {
+func (f listener) Handle(context.Context, caddy.Event) error {
 	f()
 	return nil
 }
@@ -218,5 +258,5 @@ var (
 	_ caddy.App           = (*App)(nil)
 	_ caddy.Provisioner   = (*App)(nil)
 	_ caddy.CleanerUpper  = (*App)(nil)
-	_ caddyevents.Handler = stopping(nil)
+	_ caddyevents.Handler = listener(nil)
 )

@@ -3,7 +3,6 @@ package caddymodule
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -129,17 +128,10 @@ func (h *Handler) Cleanup() error {
 // ServeHTTP answers what is for the site's paths. Sockets go on in the hub after
 // it has returned, so none holds on to the request or the configuration.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	// Servers may start before the app does.
-	select {
-	case <-h.app.started:
-	case <-r.Context().Done():
-		return caddyhttp.Error(http.StatusServiceUnavailable, r.Context().Err())
+	if err := h.app.wait(r.Context()); err != nil {
+		return caddyhttp.Error(http.StatusServiceUnavailable, err)
 	}
-	hub := h.app.hub
-	if hub == nil {
-		return caddyhttp.Error(http.StatusServiceUnavailable, fmt.Errorf("parlance has not started"))
-	}
-	if hub.hub.Serve(h.site, w, r, h.credentials(r)) {
+	if h.app.hub.hub.Serve(h.site, w, r, h.credentials(r)) {
 		return nil
 	}
 	return next.ServeHTTP(w, r)

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -13,7 +14,12 @@ const (
 	testToken  = "hunter2-hunter2"
 )
 
-func TestMain(m *testing.M) {
+// scratch is a folder for the time of all tests.
+var scratch string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
 	for name, value := range map[string]string{
 		"PARLANCE_TEST_SECRET":     testSecret,
 		"PARLANCE_TEST_SECRET_OLD": testSecret + "-old",
@@ -22,5 +28,11 @@ func TestMain(m *testing.M) {
 	} {
 		os.Setenv(name, value)
 	}
-	os.Exit(m.Run())
+	var err error
+	if scratch, err = os.MkdirTemp("", "parlance-caddymodule-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(scratch)
+	return m.Run()
 }
