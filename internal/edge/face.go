@@ -25,12 +25,6 @@ func newPilotooFace(h *Hub, o Options) *pilotooFace {
 
 // accept serves a request to the Socket.IO endpoint.
 func (f *pilotooFace) accept(s *Site, w http.ResponseWriter, r *http.Request, v *dialect.Visit) {
-	if r.ProtoMajor == 1 && r.URL.Query().Get("transport") == "polling" {
-		// A reload closes idle connections, and a client that has just sent its
-		// next poll on one sees its session fail. Without idle connections there
-		// is no such moment.
-		w.Header().Set("Connection", "close")
-	}
 	f.wire.Accept(w, r, socketio.Accept{
 		Path: s.Pilotoo.Path, MaxPayload: s.Pilotoo.frame(), Origins: s.Origins,
 		Cookie: affinityCookie, Value: v, RemoteIP: v.Creds.RemoteIP,
