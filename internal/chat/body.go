@@ -11,11 +11,11 @@ type Info struct {
 	Owner   Subject `json:"owner,omitzero"`
 	Title   string  `json:"title,omitempty"`
 	Agent   string  `json:"agent,omitempty"`
-	Created int64   `json:"created,omitempty"`
+	Created int64   `json:"created,omitzero"`
 	// Task is set when the thread is a background task's own conversation.
 	Task *Task `json:"task,omitempty"`
 
-	Unknown jsontext.Value `json:",unknown"`
+	Unknown jsontext.Value `json:",embed"`
 }
 
 // The bodies, a type a kind.
@@ -122,7 +122,7 @@ type (
 	// StepBody begins or ends a named step.
 	StepBody struct {
 		Name string `json:"name"`
-		Done bool   `json:"done,omitempty"`
+		Done bool   `json:"done,omitzero"`
 	}
 	// CustomBody is an agent's own event.
 	CustomBody struct {
@@ -136,8 +136,8 @@ type (
 	// SubagentEndBody ends it within its run, or says that it goes on outside.
 	SubagentEndBody struct {
 		ID       string `json:"id"`
-		Failed   bool   `json:"failed,omitempty"`
-		Detached bool   `json:"detached,omitempty"`
+		Failed   bool   `json:"failed,omitzero"`
+		Detached bool   `json:"detached,omitzero"`
 	}
 	// TaskBody tells of a background task's state.
 	TaskBody struct {

@@ -39,16 +39,16 @@ type Part struct {
 	// ResultID and Result are a call's result; Done says that there is one.
 	ResultID string `json:"resultId,omitempty"`
 	Result   string `json:"result,omitempty"`
-	Done     bool   `json:"done,omitempty"`
+	Done     bool   `json:"done,omitzero"`
 	// Encrypted is an agent's opaque reasoning value: it goes back to the
 	// agent, never to a client.
 	Encrypted string `json:"encrypted,omitempty"`
 	// Open says that the block has begun and not ended.
-	Open bool `json:"open,omitempty"`
+	Open bool `json:"open,omitzero"`
 	// Segment is the index of the segment that began the part.
-	Segment int `json:"segment,omitempty"`
+	Segment int `json:"segment,omitzero"`
 
-	Unknown jsontext.Value `json:",unknown"`
+	Unknown jsontext.Value `json:",embed"`
 }
 
 // Attachment is a file that a user sent along; its bytes are a blob.
@@ -84,7 +84,7 @@ type Message struct {
 	Parts       []*Part      `json:"parts,omitempty"`
 	Attachments []Attachment `json:"attachments,omitempty"`
 
-	Unknown jsontext.Value `json:",unknown"`
+	Unknown jsontext.Value `json:",embed"`
 }
 
 // Content joins the text parts by a blank line, for dialects that show one

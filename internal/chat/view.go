@@ -52,7 +52,7 @@ type Node struct {
 	Parent string `json:"parent,omitempty"`
 	ForkOf string `json:"forkOf,omitempty"`
 	// Run says that the id is a run's, not a message's.
-	Run bool `json:"run,omitempty"`
+	Run bool `json:"run,omitzero"`
 }
 
 // NodesOf returns what the id index must learn from the entries. Ids of runs

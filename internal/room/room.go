@@ -20,6 +20,9 @@ type Room struct {
 	key   chat.Key
 	users int // guarded by rooms.mu
 	ready chan struct{}
+	// ctx ends with the room's last user.
+	ctx context.Context
+	end context.CancelFunc
 
 	followOnce sync.Once
 	unfollow   func()
@@ -39,21 +42,26 @@ type Room struct {
 	ring     ring
 	seats    map[*Seat]struct{}
 	watchers map[*Watcher]struct{}
+	shut     bool // it has let everybody go, and takes nobody in any more
 }
 
 func newRoom(rs *Rooms, key chat.Key) *Room {
-	return &Room{
+	r := &Room{
 		rooms: rs, key: key, ready: make(chan struct{}),
 		seats: make(map[*Seat]struct{}), watchers: make(map[*Watcher]struct{}),
 	}
+	r.ctx, r.end = context.WithCancel(rs.ctx)
+	return r
 }
 
 func (r *Room) follow() {
 	r.followOnce.Do(func() { r.unfollow = r.rooms.j.Follow(r.key, r.put) })
 }
 
-// stop ends the subscription; what is being worked off ends by itself.
+// stop ends the subscription; what is being worked off ends by itself, soon.
+// It may be called again.
 func (r *Room) stop() {
+	r.end()
 	r.inMu.Lock()
 	r.stopped = true
 	r.inbox = nil
@@ -90,7 +98,7 @@ func (r *Room) work() {
 	defer r.rooms.wg.Done()
 	for {
 		r.inMu.Lock()
-		if len(r.inbox) == 0 || r.stopped || r.rooms.ctx.Err() != nil {
+		if len(r.inbox) == 0 || r.stopped {
 			r.working = false
 			r.inMu.Unlock()
 			return
@@ -116,7 +124,7 @@ func (r *Room) work() {
 func (r *Room) watchHole() {
 	r.inMu.Lock()
 	defer r.inMu.Unlock()
-	if r.holeTimer == nil {
+	if r.holeTimer == nil && !r.stopped {
 		r.holeTimer = time.AfterFunc(2*holePatience*time.Millisecond, func() {
 			r.inMu.Lock()
 			r.holeTimer = nil
@@ -139,7 +147,7 @@ func (r *Room) tick() {
 // serve does the I/O that a step asked for, until no step asks for more.
 func (r *Room) serve(step Step) {
 	for step.Load != nil || step.Reset != nil {
-		if r.rooms.ctx.Err() != nil {
+		if r.ctx.Err() != nil {
 			return
 		}
 		if step.Reset != nil {
@@ -151,6 +159,9 @@ func (r *Room) serve(step Step) {
 		if err != nil {
 			r.seq.Failed()
 			r.mu.Unlock()
+			if r.ctx.Err() != nil {
+				return
+			}
 			r.rooms.o.Logger.Warn("room could not read its thread", "realm", r.key.Realm, "error", err)
 			r.pause()
 			r.mu.Lock()
@@ -167,12 +178,18 @@ func (r *Room) serve(step Step) {
 		if fresh && r.seq.Ready {
 			close(r.ready)
 		}
+		gone := step.Gone && step.Close != ""
+		r.shut = r.shut || gone
 		r.mu.Unlock()
+		if gone {
+			// Who comes now finds the thread as it is, not what this room saw.
+			r.rooms.forget(r)
+		}
 	}
 }
 
 func (r *Room) load(from journal.Cursor) (journal.Snapshot, error) {
-	ctx, cancel := context.WithTimeout(r.rooms.ctx, r.rooms.o.LoadTimeout)
+	ctx, cancel := context.WithTimeout(r.ctx, r.rooms.o.LoadTimeout)
 	defer cancel()
 	return r.rooms.j.Load(ctx, journal.Load{Key: r.key, From: from})
 }
@@ -182,7 +199,7 @@ func (r *Room) load(from journal.Cursor) (journal.Snapshot, error) {
 func (r *Room) reset(q journal.Reset) Step {
 	q.Key, q.NewEpoch, q.Tag = r.key, r.rooms.o.Random()|1, r.rooms.o.Random()>>1
 	q.Base.Tag = q.Tag
-	ctx, cancel := context.WithTimeout(r.rooms.ctx, r.rooms.o.LoadTimeout)
+	ctx, cancel := context.WithTimeout(r.ctx, r.rooms.o.LoadTimeout)
 	res, err := r.rooms.j.Reset(ctx, q)
 	cancel()
 	if err != nil {
@@ -199,15 +216,20 @@ func (r *Room) pause() {
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-r.rooms.ctx.Done():
+	case <-r.ctx.Done():
 	}
 }
 
 // refill makes the ring what the snapshot has of live segments.
 func (r *Room) refill(snap journal.Snapshot) {
 	r.ring = ring{}
+	if len(r.seq.State.Runs) == 0 || snap.Base == nil {
+		return // nobody can need what was before he came
+	}
+	st := snap.Base.Clip()
 	for _, rec := range snap.Records {
-		r.ring.push(rec)
+		r.ring.push(rec, st)
+		st = st.Apply(rec)
 	}
 	r.ring.trim(r.seq.State)
 }
@@ -220,7 +242,7 @@ func (r *Room) carry(step *Step) {
 	for i := range step.Applied {
 		c := &step.Applied[i]
 		c.Key = r.key
-		it := r.ring.push(c.Record)
+		it := r.ring.push(c.Record, c.Before)
 		for w := range r.watchers {
 			w.Change(c)
 		}
@@ -238,10 +260,34 @@ func (r *Room) carry(step *Step) {
 	}
 }
 
-func (r *Room) closeAll(why CloseReason) {
+// seat makes a seat at the present state, or nil in a room that is shut.
+func (r *Room) seat(v Variant, m Member) *Seat {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.closeLocked(why)
+	if r.shut {
+		return nil
+	}
+	s := &Seat{room: r, variant: v, member: m, holds: 1, state: r.seq.State, pos: r.seq.State.Pos}
+	r.seats[s] = struct{}{}
+	return s
+}
+
+// watch takes a watcher in, unless the room is shut.
+func (r *Room) watch(w *Watcher) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.shut {
+		r.watchers[w] = struct{}{}
+	}
+	return !r.shut
+}
+
+// shutDown closes everybody and lets nobody in again.
+func (r *Room) shutDown() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.shut = true
+	r.closeLocked(CloseShutdown)
 }
 
 func (r *Room) closeLocked(why CloseReason) {

@@ -53,22 +53,32 @@ func New(j journal.Journal, o Options) *Rooms {
 	return rs
 }
 
-// Close closes every member and waits for the rooms' work.
+// Close closes every member and waits for the rooms' work. Joins fail from
+// then on with journal.ErrClosed.
 func (rs *Rooms) Close() {
 	rs.mu.Lock()
+	rs.end() // under the lock, so that no room opens after the look at them
 	rooms := make([]*Room, 0, len(rs.rooms))
 	for _, r := range rs.rooms {
 		rooms = append(rooms, r)
 	}
 	rs.mu.Unlock()
 	for _, r := range rooms {
-		r.closeAll(CloseShutdown)
-	}
-	rs.end()
-	rs.wg.Wait()
-	for _, r := range rooms {
+		r.shutDown()
 		r.stop()
 	}
+	rs.wg.Wait()
+}
+
+// forget ends a room that has let everybody go, and makes place for a fresh
+// one of the thread.
+func (rs *Rooms) forget(r *Room) {
+	rs.mu.Lock()
+	if rs.rooms[r.key] == r {
+		delete(rs.rooms, r.key)
+	}
+	rs.mu.Unlock()
+	r.stop()
 }
 
 // Len is how many rooms are open.
@@ -148,15 +158,17 @@ func (rs *Rooms) release(r *Room) {
 // caller looks at State for whether the thread exists and who may see it, and
 // leaves again if not.
 func (rs *Rooms) Join(ctx context.Context, key chat.Key, v Variant, m Member) (*Seat, error) {
-	r, err := rs.enter(ctx, key)
-	if err != nil {
-		return nil, err
+	for {
+		r, err := rs.enter(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		if s := r.seat(v, m); s != nil {
+			return s, nil
+		}
+		rs.forget(r)
+		rs.release(r)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := &Seat{room: r, variant: v, member: m, holds: 1, state: r.seq.State, pos: r.seq.State.Pos}
-	r.seats[s] = struct{}{}
-	return s, nil
 }
 
 // Watcher sees a thread without being a member of it: an owner does, for as
@@ -170,19 +182,22 @@ type Watcher struct {
 
 // Watch calls w for every change from now on, until stop is called.
 func (rs *Rooms) Watch(ctx context.Context, key chat.Key, w *Watcher) (stop func(), err error) {
-	r, err := rs.enter(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	r.watchers[w] = struct{}{}
-	r.mu.Unlock()
-	return sync.OnceFunc(func() {
-		r.mu.Lock()
-		delete(r.watchers, w)
-		r.mu.Unlock()
+	for {
+		r, err := rs.enter(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		if r.watch(w) {
+			return sync.OnceFunc(func() {
+				r.mu.Lock()
+				delete(r.watchers, w)
+				r.mu.Unlock()
+				rs.release(r)
+			}), nil
+		}
+		rs.forget(r)
 		rs.release(r)
-	}), nil
+	}
 }
 
 // Peek returns the state of a thread that is open here, and where it stands,

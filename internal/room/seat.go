@@ -49,18 +49,22 @@ func (s *Seat) Live() (enc []any, truncated bool) {
 			truncated = true
 		}
 	}
-	for i := range r.ring.items {
-		it := &r.ring.items[i]
-		if it.rec.Pos > st.Pos {
+	to := len(r.ring.items)
+	for to > 0 && r.ring.items[to-1].rec.Pos > st.Pos {
+		to--
+	}
+	first := to
+	for i := range r.ring.items[:to] {
+		if pos, live := from[r.ring.items[i].rec.Run]; live && r.ring.items[i].rec.Pos >= pos {
+			first = i
 			break
 		}
-		if pos, live := from[it.rec.Run]; !live || it.rec.Pos < pos {
-			continue
-		}
-		if e := it.as(s.variant, &Change{Key: r.key, Epoch: r.seq.Epoch, Record: it.rec, Before: st, After: st}); e != nil {
+	}
+	r.ring.each(first, to, s.variant, Change{Key: r.key, Epoch: r.seq.Epoch}, func(rec *chat.Record, e any) {
+		if pos, live := from[rec.Run]; live && rec.Pos >= pos && e != nil {
 			enc = append(enc, e)
 		}
-	}
+	})
 	return enc, truncated
 }
 
@@ -94,18 +98,16 @@ func (s *Seat) Release() {
 	if s.holds--; s.holds > 0 || s.gone {
 		return
 	}
-	items, ok := r.ring.after(s.pos, r.seq.State.Pos)
+	from, ok := r.ring.after(s.pos, r.seq.State.Pos)
 	if !ok {
 		r.drop(s, CloseSlow)
 		return
 	}
-	st := r.seq.State
-	for i := range items {
-		it := &items[i]
-		if e := it.as(s.variant, &Change{Key: r.key, Epoch: r.seq.Epoch, Record: it.rec, Before: s.state, After: st}); e != nil {
+	r.ring.each(from, len(r.ring.items), s.variant, Change{Key: r.key, Epoch: r.seq.Epoch}, func(_ *chat.Record, e any) {
+		if e != nil {
 			s.member.Deliver(e)
 		}
-	}
+	})
 	s.state = nil
 }
 
