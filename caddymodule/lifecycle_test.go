@@ -125,8 +125,14 @@ func TestExitDrains(t *testing.T) {
 	short.until("RUN_STARTED")
 	hanging.say("m1", "/slow")
 	hanging.until("RUN_STARTED")
+	polling := p.poll()
 	begin := time.Now()
 	took := p.stop(syscall.SIGTERM)
+	select {
+	case <-polling:
+	case <-time.After(patience):
+		t.Error("a request that waits for events outlives the server")
+	}
 	if took < time.Second || took > 15*time.Second {
 		t.Errorf("with a run that hangs and a drain of 2s, the exit took %v", took)
 	}

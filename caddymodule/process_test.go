@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -178,6 +180,15 @@ func (p *process) do(r *http.Request) (int, string) {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
 	resp, err := http.DefaultClient.Do(r.WithContext(ctx))
+	// A reload closes the listeners of the configuration before, and resets
+	// what waits there to be accepted.
+	for n := 0; n < 10 && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)); n++ {
+		again := r.Clone(ctx)
+		if r.GetBody != nil {
+			again.Body, _ = r.GetBody()
+		}
+		resp, err = http.DefaultClient.Do(again)
+	}
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -198,4 +209,26 @@ func (p *process) stats() []hubStats {
 		p.t.Fatalf("stats: %d %s", status, body)
 	}
 	return list
+}
+
+// poll opens a session and a request that waits for its events; the channel is
+// closed when that has ended.
+func (p *process) poll() <-chan struct{} {
+	p.t.Helper()
+	address := "http://" + p.site + "/socket.io/?EIO=4&transport=polling"
+	_, body := p.get(address)
+	_, session, _ := strings.Cut(body, `"sid":"`)
+	session, _, ok := strings.Cut(session, `"`)
+	if !ok {
+		p.t.Fatalf("no session: %s", body)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if resp, err := http.Get(address + "&sid=" + session); err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+	}()
+	return done
 }
