@@ -255,3 +255,38 @@ func TestAnnouncement(t *testing.T) {
 		t.Error("PIL-010", err)
 	}
 }
+
+// PIL-047: another's question is left alone; one's own is withdrawn, unless
+// the site says otherwise.
+func TestWhoMayWithdraw(t *testing.T) {
+	w := newWorld(t)
+	run := w.open()
+	w.pause(run, &chat.Interrupt{ID: "i1", Kind: chat.InterruptQuestion})
+	try := func(by chat.Subject, refuse bool) error {
+		_, err := w.state.Start(chat.Start{
+			Message: &chat.Message{ID: "m9"}, Run: "r9", Answer: "a9", Segment: "s9", WithdrawSegment: "v9", Upstream: "u9",
+			OneRun: true, RefuseWaiting: refuse, Origin: chat.Origin{By: by},
+		}, w.lookup)
+		return err
+	}
+	if err := try(bob, false); refusal(err).Code != CodeInvalid {
+		t.Errorf("PIL-047 another's: %v", err)
+	}
+	if err := try(ann, true); refusal(err).Code != CodeInvalid {
+		t.Errorf("PIL-047 one's own where that is refused: %v", err)
+	}
+	if err := try(ann, false); err != nil {
+		t.Errorf("PIL-047 one's own: %v", err)
+	}
+}
+
+// PIL-073: arguments that are no JSON object are shown as an empty one.
+func TestOddArguments(t *testing.T) {
+	for args, want := range map[string]string{`{"a":1}`: `{"a":1}`, ` {} `: `{}`, `[1]`: `{}`, `{"a":`: `{}`, ``: `{}`, `"x"`: `{}`} {
+		run := &chat.Run{Parts: []*chat.Part{{ID: "c", Type: chat.PartTool, Text: chat.Text(args)}}}
+		b := question([]byte("{"), &chat.Interrupt{ID: "i", Kind: chat.InterruptClientTool, Tool: "f", Call: "c"}, run)
+		if got := string(append(b, '}')); got != `{"interruptId":"i","payload":{"clientTool":"f","arguments":`+want+`}}` {
+			t.Errorf("PIL-073 %s: %s", args, got)
+		}
+	}
+}

@@ -77,13 +77,13 @@ func (s *Server) ServeRoute(w http.ResponseWriter, r *http.Request, q Request) {
 		problem(w, http.StatusForbidden, "FORBIDDEN", "the request comes from another site")
 		return
 	}
-	r = r.WithContext(ctx)
 	switch first {
 	case "conversations":
-		s.conversations(w, r, p, rest)
+		s.conversations(w, r.WithContext(ctx), p, rest)
 	case "attachments":
-		s.attachments(w, r, p, rest)
+		s.attachments(w, r.WithContext(ctx), p, rest)
 	default:
+		// An upstream may stream for as long as it likes.
 		if q.Upstream == nil {
 			problem(w, http.StatusNotImplemented, "NOT_IMPLEMENTED", "this gateway does not serve /"+first+"; configure pilotoo { upstream URL } to forward it")
 			return

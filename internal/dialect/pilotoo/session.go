@@ -16,9 +16,11 @@ import (
 const (
 	defaultRate  = 20
 	defaultBurst = 60
-	// queueLimit is how many commands may wait for the one before them,
-	// besideLimit how many cancels and detaches run beside.
+	// queueLimit is how many commands may wait for the one before them, and
+	// queueBytes how large they may be together; one is always let in.
+	// besideLimit is how many cancels and detaches run beside.
 	queueLimit  = 64
+	queueBytes  = 1 << 20
 	besideLimit = 8
 )
 
@@ -38,7 +40,8 @@ type session struct {
 	counted bool
 
 	mu      sync.Mutex
-	queue   []func()
+	queue   []waiting
+	queued  int // bytes of queue
 	working bool
 	closed  bool
 	views   map[string]*view
@@ -58,6 +61,12 @@ func newSession(s *Server, sock *socketio.Socket, v *dialect.Visit, p identity.P
 		beside: make(chan struct{}, besideLimit),
 		views:  make(map[string]*view),
 	}
+}
+
+// waiting is a command whose turn has not come.
+type waiting struct {
+	run  func()
+	size int
 }
 
 // event takes a command off the wire. It does not block.
@@ -87,11 +96,13 @@ func (n *session) event(e socketio.Event) {
 	if n.closed {
 		return
 	}
-	if len(n.queue) >= queueLimit {
+	size := len(e.Args[0])
+	if len(n.queue) >= queueLimit || (len(n.queue) > 0 && n.queued+size > queueBytes) {
 		reply.refuse(e.Name, &Error{CodeInvalid, "too many commands are waiting; slow down"})
 		return
 	}
-	n.queue = append(n.queue, run)
+	n.queue = append(n.queue, waiting{run, size})
+	n.queued += size
 	if !n.working {
 		n.working = n.server.spawn(n.work)
 	}
@@ -131,14 +142,16 @@ func (n *session) work() {
 	for {
 		n.mu.Lock()
 		if len(n.queue) == 0 || n.closed {
-			n.working, n.queue = false, nil
+			n.working, n.queue, n.queued = false, nil, 0
 			n.mu.Unlock()
 			return
 		}
-		run := n.queue[0]
+		next := n.queue[0]
+		n.queue[0] = waiting{} // or its command would live as long as the list
 		n.queue = n.queue[1:]
+		n.queued -= next.size
 		n.mu.Unlock()
-		run()
+		next.run()
 	}
 }
 

@@ -35,8 +35,10 @@ type window struct {
 	mu     sync.Mutex
 	seen   []packet
 	closed bool
-	bell   chan struct{}
-	acks   int
+	// handshake is Engine.IO's open packet.
+	handshake string
+	bell      chan struct{}
+	acks      int
 }
 
 // dial opens a connection and sends CONNECT with the auth payload given.
@@ -87,6 +89,8 @@ func (w *window) read() {
 			w.closed = true
 		} else if string(b) == "2" {
 			go func() { _ = w.ws.Write(context.Background(), websocket.MessageText, []byte("3")) }()
+		} else if len(b) > 1 && b[0] == '0' {
+			w.handshake = string(b[1:])
 		} else if len(b) > 1 && b[0] == '4' {
 			w.seen = append(w.seen, decode(b[1:]))
 		}
