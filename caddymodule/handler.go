@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -110,8 +111,16 @@ var errTogether = errors.New("two parlance handlers differ and at least one name
 // together says whether two handlers may be in one configuration.
 func (h *Handler) together(other *Handler) error {
 	unnamed := h.Realm == "" || other.Realm == ""
-	if unnamed && h.site.Realm == other.site.Realm && h.config != other.config {
+	switch a, b := h.site, other.site; {
+	case a.Realm != b.Realm:
+	case unnamed && h.config != other.config:
 		return errTogether
+	case a.Limits != b.Limits:
+		return fmt.Errorf("two handlers of realm %q differ in thread, runs_per_thread, run_timeout, pause_timeout or pace, "+
+			"which hold for a realm: write the same in both", a.Realm)
+	case a.Agents[0].Name != b.Agents[0].Name:
+		return fmt.Errorf("two handlers of realm %q begin with different agents, and a new thread is answered by its realm's first: "+
+			"begin with the same agent in both, or give each a realm of its own", a.Realm)
 	}
 	return nil
 }

@@ -92,6 +92,9 @@ func (h *Handler) makeSite() error {
 	if err := h.makePilotoo(); err != nil {
 		return fmt.Errorf("pilotoo: %w", err)
 	}
+	if h.Page != "" && !h.site.Pilotoo.Routes {
+		return errors.New("page: it needs the routes of pilotoo, which are switched off")
+	}
 	if err := h.makeLimits(); err != nil {
 		return fmt.Errorf("limits: %w", err)
 	}
