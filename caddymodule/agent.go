@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -184,7 +185,7 @@ func (h *Handler) makeAGUI(a *Agent) (agent.Agent, error) {
 		MaxAttachments: a.MaxAttachments,
 		Forwarded:      jsontext.Value(a.Forward),
 		Retry:          a.Retry,
-		Log:            h.logger,
+		Log:            slog.New(agentLog),
 	}
 	if t := a.Timeouts; t != nil {
 		if min(t.Connect, t.FirstByte, t.Idle) < 0 {

@@ -140,6 +140,12 @@ func (a *App) activate() {
 	}
 	a.deactivate = deactivate
 	a.hub.follow(a.logger, time.Duration(a.Drain))
+	agentLog.to(a.logger.Handler())
+	for _, h := range a.handlers {
+		for _, warm := range h.warmers {
+			warm()
+		}
+	}
 	close(a.current)
 	a.warn()
 }

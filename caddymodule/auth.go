@@ -32,7 +32,8 @@ type JWT struct {
 	PublicKeys []string `json:"public_keys,omitempty"`
 
 	// The https address of a JSON Web Key Set (http on a loopback host). It is
-	// fetched when it is first needed, and again when a token names a new key.
+	// fetched when the configuration becomes current, never while it is
+	// validated, and again when a token names a new key.
 	JWKS string `json:"jwks,omitempty"`
 
 	// What `iss` must be.
@@ -146,7 +147,13 @@ func (h *Handler) jwt(j *JWT) (identity.Authenticator, error) {
 	if j.Cookie != "" {
 		h.cookies = append(h.cookies, j.Cookie)
 	}
-	return identity.NewJWT(c)
+	made, err := identity.NewJWT(c)
+	if err != nil {
+		return nil, err
+	}
+	h.warmers = append(h.warmers, made.Warm)
+	h.closers = append(h.closers, func() { _ = made.Close() })
+	return made, nil
 }
 
 // fetched is told how each fetch of a key set went.

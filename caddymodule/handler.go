@@ -63,8 +63,9 @@ type Handler struct {
 	site    *edge.Site
 	cookies []string // that may carry a token
 	metas   []string // of Caddy's user that matter
-	closers []func()
-	config  string // as configured, to compare handlers by
+	warmers []func() // called when the site is current
+	closers []func() // called when it is not any more
+	config  string   // as configured, to compare handlers by
 	logger  *slog.Logger
 }
 
@@ -125,7 +126,8 @@ func (h *Handler) together(other *Handler) error {
 	return nil
 }
 
-// Cleanup lets go of idle connections to agents; runs at work keep theirs.
+// Cleanup lets go of idle connections to agents, of which runs at work keep
+// theirs, and of key sets.
 func (h *Handler) Cleanup() error {
 	for _, f := range h.closers {
 		f()

@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -260,5 +261,37 @@ func TestWarnsOnce(t *testing.T) {
 	p.stop(syscall.SIGTERM)
 	if n := strings.Count(p.logged(), "no auth is configured"); n != 1 {
 		t.Errorf("the warning is there %d times", n)
+	}
+}
+
+// Validating asks no network; a configuration that becomes current fetches its
+// keys before the first client comes.
+func TestKeysAreFetchedAhead(t *testing.T) {
+	fetched := make(chan struct{}, 10)
+	keys := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { fetched <- struct{}{} }))
+	defer keys.Close()
+	p := newProcess(t)
+	config := p.config(journalIn(filepath.Join(p.home, "threads")), `parlance http://192.0.2.1/agent {
+		auth jwt {
+			jwks `+keys.URL+`
+			issuer https://id.example.com
+			audience chat
+		}
+		pilotoo {
+			upstream http://192.0.2.1/desk
+		}
+	}
+`)
+	if out, err := p.command("validate", config).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if len(fetched) != 0 {
+		t.Error("validating fetched the keys")
+	}
+	p.start(config)
+	select {
+	case <-fetched:
+	case <-time.After(patience):
+		t.Error("the keys were not fetched")
 	}
 }

@@ -14,6 +14,10 @@ type logSwitch struct {
 	with []func(slog.Handler) slog.Handler
 }
 
+// agentLog is where agents log to: a run keeps the agent that it began with,
+// whatever configuration there is by then.
+var agentLog = newLogSwitch(slog.DiscardHandler)
+
 func newLogSwitch(h slog.Handler) *logSwitch {
 	s := &logSwitch{current: new(atomic.Pointer[slog.Handler])}
 	s.to(h)
