@@ -36,7 +36,7 @@ type (
 	RunActiveBody struct{}
 	// RunSuspendedBody ends a segment that waits for answers.
 	RunSuspendedBody struct {
-		State jsontext.Value `json:"state,omitempty"`
+		State jsontext.Value `json:"state,omitzero"`
 	}
 	// RunResumedBody opens the next segment.
 	RunResumedBody struct {
@@ -62,7 +62,7 @@ type (
 		// Segment is set when the end itself opens a segment, because none was
 		// running (PIL-221).
 		Segment string         `json:"segment,omitempty"`
-		Usage   jsontext.Value `json:"usage,omitempty"`
+		Usage   jsontext.Value `json:"usage,omitzero"`
 	}
 	// BlockBody begins or ends a text or reasoning block.
 	BlockBody struct {
@@ -102,7 +102,7 @@ type (
 	AnswerBody struct {
 		Interrupt string          `json:"interrupt"`
 		Status    InterruptStatus `json:"status"`
-		Value     jsontext.Value  `json:"value,omitempty"`
+		Value     jsontext.Value  `json:"value,omitzero"`
 		By        Subject         `json:"by,omitzero"`
 	}
 	// TodosBody is the whole list, each time.

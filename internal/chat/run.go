@@ -66,7 +66,7 @@ type ClientTool struct {
 	Description string         `json:"description"`
 	Arguments   jsontext.Value `json:"arguments"`
 	Kind        ToolKind       `json:"kind"`
-	Result      jsontext.Value `json:"result,omitempty"`
+	Result      jsontext.Value `json:"result,omitzero"`
 }
 
 // Run is one piece of agent work. A state holds the runs that have not ended.
@@ -97,7 +97,7 @@ type Run struct {
 	// back: the agent is told so with its next input (PIL-047).
 	Withdrawn []*Interrupt `json:"withdrawn,omitempty"`
 	// State is the agent's own state, given back to it on resume.
-	State jsontext.Value `json:"state,omitempty"`
+	State jsontext.Value `json:"state,omitzero"`
 	// Stop is set once the run is sealed: it will end with this cause.
 	Stop *Stop `json:"stop,omitempty"`
 	// Detach lists the subagents' calls that were asked into the background
@@ -108,7 +108,7 @@ type Run struct {
 	Streamed  bool           `json:"streamed,omitzero"`
 	Started   int64          `json:"started,omitzero"`
 	Suspended int64          `json:"suspended,omitzero"`
-	Usage     jsontext.Value `json:"usage,omitempty"`
+	Usage     jsontext.Value `json:"usage,omitzero"`
 	// LastSeq is the number of the current segment's last envelope.
 	LastSeq uint64 `json:"lastSeq,omitzero"`
 	// SegmentPos is the position of the record that opened the current segment.
@@ -197,12 +197,12 @@ type Interrupt struct {
 	Tool     string `json:"tool,omitempty"`
 	// Payload is what a window is shown (PIL-117), Schema what an answer must
 	// match, where the agent said so.
-	Payload jsontext.Value `json:"payload,omitempty"`
-	Schema  jsontext.Value `json:"schema,omitempty"`
+	Payload jsontext.Value `json:"payload,omitzero"`
+	Schema  jsontext.Value `json:"schema,omitzero"`
 	// Deadline is in Unix milliseconds; 0 is none.
 	Deadline int64           `json:"deadline,omitzero"`
 	Status   InterruptStatus `json:"status"`
-	Answer   jsontext.Value  `json:"answer,omitempty"`
+	Answer   jsontext.Value  `json:"answer,omitzero"`
 	By       Subject         `json:"by,omitzero"`
 	Segment  int             `json:"segment,omitzero"`
 

@@ -43,7 +43,7 @@ type State struct {
 	// Upstream is the agent's thread id for the branch that ends at Head.
 	Upstream string `json:"upstream,omitempty"`
 	// AgentState is what the last ended run left, for the next one.
-	AgentState jsontext.Value `json:"agentState,omitempty"`
+	AgentState jsontext.Value `json:"agentState,omitzero"`
 
 	Unknown jsontext.Value `json:",embed"`
 }

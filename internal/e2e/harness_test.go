@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 
 // gateway is one running process.
 type gateway struct {
-	t     *testing.T
+	t     testing.TB
 	cmd   *exec.Cmd
 	base  string // http://127.0.0.1:port
 	admin string
@@ -115,7 +115,7 @@ var echoSite = site("\t\tagent echo echo {\n\t\t\tdelay 5ms\n\t\t}\n\t\tpage /")
 
 // start runs a gateway on the Caddyfile, with a journal of its own, and stops
 // it when the test ends.
-func start(t *testing.T, caddyfile string) *gateway {
+func start(t testing.TB, caddyfile string) *gateway {
 	t.Helper()
 	g := &gateway{t: t, dir: t.TempDir()}
 	port, admin := freePort(t), freePort(t)
