@@ -2,10 +2,12 @@ package caddymodule
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"testing"
 
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
+	"go.uber.org/goleak"
 )
 
 // Secrets that the configurations under test name by placeholders.
@@ -34,5 +36,11 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(scratch)
-	return m.Run()
+	code := m.Run()
+	http.DefaultClient.CloseIdleConnections()
+	if err := goleak.Find(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }
