@@ -95,6 +95,10 @@ func TestReplayOfSeveralRuns(t *testing.T) {
 	if h = readHistory(t, w.history(len(w.changes))); h.Replay == nil || len(h.Replay.Envelopes) != 0 || h.Replay.Truncated {
 		t.Errorf("PIL-163 a run that has not begun is in flight, without envelopes: %+v", h.Replay)
 	}
+	stale := &history{state: w.state, live: []any{&Encoded{run: c, segment: "another", envelopes: [][]byte{[]byte(`{}`)}}}, limit: 1}
+	if h = readHistory(t, stale.append(nil)); len(h.Replay.Envelopes) != 0 {
+		t.Errorf("PIL-164 an envelope of another segment: %+v", h.Replay)
+	}
 	w.stop(c, chat.CauseUser)
 	if h = readHistory(t, w.history(len(w.changes))); h.Replay != nil {
 		t.Errorf("PIL-163 nothing is in flight: %+v", h.Replay)
@@ -185,5 +189,21 @@ func TestMessagesHaveTheirShape(t *testing.T) {
 	}
 	if b := taskStatus("t1", tasks[0]); validate(t, "task.status", b) != nil {
 		t.Errorf("PIL-023 PIL-108 %s", b)
+	}
+}
+
+// PIL-170, PIL-171: of several waiting runs the one that has waited longest
+// comes first, whichever began first.
+func TestEarliestDecisionIsPending(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.open(), w.open()
+	w.pause(b, &chat.Interrupt{ID: "ib", Kind: chat.InterruptQuestion})
+	w.pause(a, &chat.Interrupt{ID: "ia", Kind: chat.InterruptQuestion})
+	for _, want := range []string{"ib", "ia"} {
+		h := readHistory(t, w.history(len(w.changes)))
+		if h.PendingInterrupt == nil || h.PendingInterrupt.InterruptID != want {
+			t.Fatalf("PIL-171 pending is %+v, want %s", h.PendingInterrupt, want)
+		}
+		w.answer(want, "1")
 	}
 }

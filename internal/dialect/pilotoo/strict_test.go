@@ -43,6 +43,22 @@ func TestOddMessages(t *testing.T) {
 			t.Errorf("PIL-026 PIL-159 %s: %s", c.name, got)
 		}
 	}
+	// Beside its acknowledgement a run's command is answered by protocol:error,
+	// a history by the acknowledgement alone (PIL-026, PIL-158).
+	for command, want := range map[string]int{"run:cancel": 1, "thread:messages": 0} {
+		from := w.count()
+		w.refuses("PIL-158", command, `{}`, "INVALID_COMMAND")
+		w.refuses("so that what came before has come", "thread:messages", `{}`, "INVALID_COMMAND")
+		told := 0
+		for _, p := range w.all()[from:] {
+			if isEvent("protocol:error")(p) {
+				told++
+			}
+		}
+		if told != want {
+			t.Errorf("PIL-026 PIL-158 %s was told of %d times beside its acknowledgement, want %d", command, told, want)
+		}
+	}
 	// A binary message is no command either (PIL-028).
 	from := w.count()
 	w.write(`451-["run:cancel",{"_placeholder":true,"num":0}]`)
