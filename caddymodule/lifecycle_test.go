@@ -295,3 +295,42 @@ func TestKeysAreFetchedAhead(t *testing.T) {
 		t.Error("the keys were not fetched")
 	}
 }
+
+// Who Caddy's own authentication lets in is let in, as himself.
+func TestCaddysUsers(t *testing.T) {
+	p := newProcess(t)
+	p.start(p.config(journalIn(filepath.Join(p.home, "threads")), `basic_auth {
+		ada $2a$04$kGCVzC/.mn6mwwpHlP1WReyCGZzeuS6Wzn3edJtozkHMSIQOC2nTu
+		eve $2a$04$kGCVzC/.mn6mwwpHlP1WReyCGZzeuS6Wzn3edJtozkHMSIQOC2nTu
+	}
+	parlance echo {
+		auth caddy
+	}
+`))
+	as := func(user, method, path string) (int, string) {
+		r, err := http.NewRequest(method, "http://"+p.site+path, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		if user != "" {
+			r.SetBasicAuth(user, "sesame")
+		}
+		return p.do(r)
+	}
+	if status, _ := as("", http.MethodGet, "/conversations"); status != http.StatusUnauthorized {
+		t.Errorf("a stranger: %d", status)
+	}
+	status, body := as("ada", http.MethodPost, "/conversations")
+	_, id, _ := strings.Cut(body, `"id":"`)
+	id, _, ok := strings.Cut(id, `"`)
+	if status/100 != 2 || !ok {
+		t.Fatalf("ada: %d %s", status, body)
+	}
+	if status, body := as("ada", http.MethodGet, "/conversations/"+id); status != http.StatusOK {
+		t.Errorf("ada's own: %d %s", status, body)
+	}
+	if status, body := as("eve", http.MethodGet, "/conversations/"+id); status != http.StatusNotFound {
+		t.Errorf("ada's, for eve: %d %s", status, body)
+	}
+}
