@@ -6,7 +6,8 @@
 // A configuration is loaded in this order: every handler's Provision turns its
 // options into an edge.Site and gives it to the app, which refuses what does not
 // fit together; nothing is opened, so that a configuration can be validated
-// while a server runs. The app's Start takes the hub from the pool (opening the
-// journal if no configuration has it yet) and activates the sites. Its Cleanup
-// gives both back. Old and new overlap, so a hub that both use is never closed.
+// while a server runs. The app's Start takes the hub from the pool, opening the
+// journal if no configuration has it yet; when Caddy says that every app has
+// started, the sites become current. Cleanup gives both back. Old and new
+// overlap, so a hub that both use is never closed.
 package caddymodule
