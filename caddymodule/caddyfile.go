@@ -108,15 +108,6 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}, later)
 }
 
-// later says of a word that it belongs to a dialect of a later version.
-func later(word string) string {
-	switch word {
-	case "pingerchips", "smooth", "agui", "app":
-		return noDialect(word)
-	}
-	return ""
-}
-
 // shorthand is the agent of the one-line form.
 func shorthand(d *caddyfile.Dispenser) (*Agent, error) {
 	switch v := d.Val(); {

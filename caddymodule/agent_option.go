@@ -8,18 +8,6 @@ import (
 	"github.com/parlance-gateway/parlance/internal/agent/agui"
 )
 
-// noRedis and noKind say what this version does not have, in the same words
-// whether it stood in a Caddyfile or in JSON.
-const noRedis = "journal redis comes with a later version of Parlance: this one has journal file"
-
-func noKind(kind string) string {
-	return fmt.Sprintf("agents of kind %s come with a later version of Parlance: this one has agui and echo", kind)
-}
-
-func noDialect(name string) string {
-	return fmt.Sprintf("%s comes with a later version of Parlance: this one speaks pilotoo", name)
-}
-
 // maxHistory bounds a number of messages that is written in a configuration.
 const maxHistory = 1_000_000
 

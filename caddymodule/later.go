@@ -1,0 +1,24 @@
+package caddymodule
+
+import "fmt"
+
+// noRedis and noKind say what this version does not have, in the same words
+// whether it stood in a Caddyfile or in JSON.
+const noRedis = "journal redis comes with a later version of Parlance: this one has journal file"
+
+func noKind(kind string) string {
+	return fmt.Sprintf("agents of kind %s come with a later version of Parlance: this one has agui and echo", kind)
+}
+
+func noDialect(name string) string {
+	return fmt.Sprintf("%s comes with a later version of Parlance: this one speaks pilotoo", name)
+}
+
+// later says of a word that it belongs to a dialect of a later version.
+func later(word string) string {
+	switch word {
+	case "pingerchips", "smooth", "agui", "app":
+		return noDialect(word)
+	}
+	return ""
+}
