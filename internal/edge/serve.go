@@ -16,11 +16,11 @@ import (
 // false for any other, and nothing was written then. creds is what the request
 // said of its sender, with what the server around knows filled in.
 func (h *Hub) Serve(s *Site, w http.ResponseWriter, r *http.Request, creds identity.Credentials) (handled bool) {
-	serve := h.route(s, r)
+	serve, anonymous := h.route(s, r)
 	if serve == nil {
 		return false
 	}
-	if s.Auth == nil {
+	if s.Auth == nil && !anonymous {
 		var ok bool
 		if creds, ok = h.greet(s, w, r, creds); !ok {
 			return true
@@ -30,21 +30,22 @@ func (h *Hub) Serve(s *Site, w http.ResponseWriter, r *http.Request, creds ident
 	return true
 }
 
-// route finds who serves a path of the site, or nil.
-func (h *Hub) route(s *Site, r *http.Request) func(http.ResponseWriter, *http.Request, *dialect.Visit) {
+// route finds who serves a path of the site, or nil; what is anonymous needs no
+// cookie and so no key (PIL-195).
+func (h *Hub) route(s *Site, r *http.Request) (serve func(http.ResponseWriter, *http.Request, *dialect.Visit), anonymous bool) {
 	path := r.URL.Path
 	if p := s.Pilotoo; p != nil {
 		if strings.HasPrefix(path, p.Path) {
-			return func(w http.ResponseWriter, r *http.Request, v *dialect.Visit) { h.pilotoo.accept(s, w, r, v) }
+			return func(w http.ResponseWriter, r *http.Request, v *dialect.Visit) { h.pilotoo.accept(s, w, r, v) }, false
 		}
 		if rest, ok := strings.CutPrefix(path, p.Prefix); ok && p.Routes && pilotoo.IsRoute(rest) {
-			return func(w http.ResponseWriter, r *http.Request, v *dialect.Visit) { h.pilotoo.serve(s, rest, w, r, v) }
+			return func(w http.ResponseWriter, r *http.Request, v *dialect.Visit) { h.pilotoo.serve(s, rest, w, r, v) }, pilotoo.IsAnonymous(rest)
 		}
 	}
 	if s.Page != "" && strings.HasPrefix(path, s.Page) && page.Has(strings.TrimPrefix(path, s.Page)) {
-		return func(w http.ResponseWriter, r *http.Request, _ *dialect.Visit) { h.page(s).ServeHTTP(w, r) }
+		return func(w http.ResponseWriter, r *http.Request, _ *dialect.Visit) { h.page(s).ServeHTTP(w, r) }, false
 	}
-	return nil
+	return nil, false
 }
 
 // page is the site's demonstration page.

@@ -40,6 +40,12 @@ func IsRoute(path string) bool {
 	return strings.HasPrefix(path, "/") && slices.Contains(routes, first)
 }
 
+// IsAnonymous says whether the route answers anybody (PIL-195).
+func IsAnonymous(path string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return first == "health" || first == "protocol"
+}
+
 // Request is one HTTP request to a route: Path is what follows the prefix that
 // the routes are mounted under.
 type Request struct {
