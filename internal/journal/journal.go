@@ -31,8 +31,9 @@ var (
 
 // Limits that every store holds.
 const (
-	// MaxRecord bounds one record's JSON, in bytes.
-	MaxRecord = 4 << 20
+	// MaxRecord bounds one record's JSON, in bytes: the end of a run holds its
+	// whole answer (agent.MaxAnswer), which escaping may make six times as long.
+	MaxRecord = 28 << 20
 	// MaxWrite bounds the entries of one append or commit.
 	MaxWrite = 4096
 	// MaxResult bounds what a commit leaves for its own retry, in bytes.
@@ -158,6 +159,9 @@ type Append struct {
 	Key   chat.Key
 	Epoch uint64
 	Run   string
+	// Owner is the writer's boot id. It is compared beside the fence: after a
+	// loss two edges may hold the same number. "" is not compared.
+	Owner string
 	Fence uint64
 	// W is how many records the owner had appended in this attempt before.
 	W uint64

@@ -52,7 +52,7 @@ func (l *Ledger) Append(a Append, now int64) Appended {
 	switch {
 	case !live:
 		return Appended{Result: Ended}
-	case run.Fence != a.Fence:
+	case run.Fence != a.Fence, a.Owner != "" && a.Owner != run.Owner:
 		return Appended{Result: Fenced}
 	case run.W == a.W+uint64(len(a.Entries)) && run.WTag == a.Tag:
 		return Appended{Result: Already}

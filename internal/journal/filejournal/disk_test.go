@@ -225,9 +225,11 @@ func TestIdleThreadCostsLittle(t *testing.T) {
 			all.Go(func() {
 				for i := g; i < threads; i += writers {
 					w := newWriter(j, fmt.Sprintf("8a1ff2d0-0000-4000-8000-%012d", i))
-					if err := w.resume(ctx); err == nil {
+					err := w.resume(ctx)
+					if err == nil {
 						err = f(ctx, w)
-					} else if err != nil {
+					}
+					if err != nil {
 						t.Error(err)
 						return
 					}

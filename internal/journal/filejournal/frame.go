@@ -6,11 +6,12 @@ import (
 	"hash/crc32"
 
 	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/journal"
 )
 
 const (
 	// maxWriteBytes bounds the records of one append or commit.
-	maxWriteBytes = 32 << 20
+	maxWriteBytes = journal.MaxRecord + 8<<20
 	// maxFrame bounds a frame's payload: such a write, its key and its numbers.
 	maxFrame = maxWriteBytes + 1<<20
 	// frameHead is a frame's length and checksum, 4 bytes each.

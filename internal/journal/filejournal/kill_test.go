@@ -96,6 +96,7 @@ func start(t *testing.T, what, dir string) (*exec.Cmd, *bufio.Scanner) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { cmd.Process.Kill() })
 	return cmd, bufio.NewScanner(pipe)
 }
 

@@ -149,6 +149,26 @@ func TestDamagedLogBeginsANewEpoch(t *testing.T) {
 	}
 }
 
+// So is a record that is missing in the middle.
+func TestHoleInTheLogBeginsANewEpoch(t *testing.T) {
+	dir, live, _ := streaming(t)
+	whole, err := os.ReadFile(theLog(t, dir))
+	must(t, err)
+	frames := [][]byte{}
+	for rest := whole; len(rest) > 0; {
+		_, next, err := nextFrame(rest)
+		must(t, err)
+		frames = append(frames, rest[:len(rest)-len(next)])
+		rest = next
+	}
+	n := len(frames)
+	must(t, os.WriteFile(theLog(t, dir), bytes.Join(append(frames[:n-2:n-2], frames[n-1]), nil), 0o600))
+	got := reopen(t, Options{noSync: true, Dir: dir, machine: "boot-1"}, "live")
+	if got.text != "before one " || got.meta.Epoch == live.Epoch || got.meta.Pos <= live.Pos {
+		t.Fatalf("text %q, epoch %d, position %d", got.text, got.meta.Epoch, got.meta.Pos)
+	}
+}
+
 // After a stop of the machine any part of the log's end may be gone. A commit
 // survives with all that streamed before it, a thread that was live begins a
 // new epoch beyond all that was shown, and one that was not goes on.

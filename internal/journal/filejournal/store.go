@@ -25,8 +25,9 @@ type store struct {
 	commits *lane
 	// checkpoints wakes the goroutine that moves streamed records into bbolt.
 	checkpoints chan uint64
+	checking    sync.WaitGroup // the goroutine that makes checkpoints, which needs the lanes
+	running     sync.WaitGroup // the lanes
 	stop        chan struct{}
-	running     sync.WaitGroup
 	swept       time.Time // by the committing goroutine only
 
 	mu      sync.Mutex
@@ -68,7 +69,7 @@ func openStore(opts Options) (*store, error) {
 	}
 	s.running.Go(func() { s.appends.run(s.stop, s.append) })
 	s.running.Go(func() { s.commits.run(s.stop, s.commit) })
-	s.running.Go(s.checkpointer)
+	s.checking.Go(s.checkpointer)
 	return s, nil
 }
 
@@ -82,6 +83,8 @@ func (s *store) close(clean bool) error {
 	if clean && s.failure() == nil {
 		err = s.checkpoint()
 	}
+	close(s.checkpoints)
+	s.checking.Wait()
 	close(s.stop)
 	s.running.Wait()
 	if err == nil {
@@ -272,26 +275,21 @@ func (s *store) stained(t *thread) {
 // checkpointer moves what streams into the bbolt file each time the log has
 // begun a new file, so that the old one can go.
 func (s *store) checkpointer() {
-	for {
-		select {
-		case segment := <-s.checkpoints:
-			err := s.checkpoint()
-			if err == nil {
-				err = s.reclaim(segment)
-			}
-			if err != nil {
-				_ = s.fail(err)
-			}
-			s.mu.Lock()
-			s.rotated = false
-			if s.relief != nil {
-				close(s.relief)
-				s.relief = nil
-			}
-			s.mu.Unlock()
-		case <-s.stop:
-			return
+	for segment := range s.checkpoints {
+		err := s.checkpoint()
+		if err == nil {
+			err = s.reclaim(segment)
 		}
+		if err != nil {
+			_ = s.fail(err)
+		}
+		s.mu.Lock()
+		s.rotated = false
+		if s.relief != nil {
+			close(s.relief)
+			s.relief = nil
+		}
+		s.mu.Unlock()
 	}
 }
 

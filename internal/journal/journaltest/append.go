@@ -82,6 +82,14 @@ var appendCases = []testCase{
 		a.must(journal.Fenced, a.write("one"))
 		b.equal("position", th.load().Meta.Pos, pos)
 	}},
+	{"fenced: another edge holds the same fence, as it may after a loss", func(b *bench) {
+		a := b.thread().start("run", "edge-1")
+		w := a.write("one")
+		w.Owner = "edge-2"
+		a.must(journal.Fenced, w)
+		w.Owner = "edge-1"
+		a.must(journal.Stored, w)
+	}},
 	{"fenced: somebody else wrote as the same attempt", func(b *bench) {
 		th := b.thread()
 		a := th.start("run", "edge-1")

@@ -243,10 +243,17 @@ var commitCases = []testCase{
 	}},
 	{"threads of other realms, tenants and ids are others", func(b *bench) {
 		for i, k := range []chat.Key{
-			{Realm: "a", Tenant: "b", Thread: "c"}, {Realm: "ab", Thread: "c"}, {Realm: "a", Thread: "bc"},
-			{Realm: "a", Thread: "b:c"}, {Realm: "a:b", Thread: "c"}, {Realm: "", Tenant: "a", Thread: "bc"},
-			{Realm: "a", Tenant: "b", Thread: "C"}, {Realm: "a{b}", Thread: "c"}, {Realm: "a", Thread: "{b}c"},
-			{Realm: "../a", Thread: "%2e"}, {Realm: "a", Tenant: "\x01b", Thread: "c"},
+			{Realm: "a", Tenant: "b", Thread: "c"},
+			{Realm: "ab", Thread: "c"},
+			{Realm: "a", Thread: "bc"},
+			{Realm: "a", Thread: "b:c"},
+			{Realm: "a:b", Thread: "c"},
+			{Realm: "", Tenant: "a", Thread: "bc"},
+			{Realm: "a", Tenant: "b", Thread: "C"},
+			{Realm: "a{b}", Thread: "c"},
+			{Realm: "a", Thread: "{b}c"},
+			{Realm: "../a", Thread: "%2e"},
+			{Realm: "a", Tenant: "\x01b", Thread: "c"},
 		} {
 			th := &thread{b: b, j: b.Hubs[i%2], key: k}
 			b.equal(fmt.Sprintf("thread %q exists", k), th.load().Exists, false)

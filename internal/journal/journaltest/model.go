@@ -204,6 +204,9 @@ func (m *model) append() {
 	id := pick(m, "run", runs)
 	run := m.ledger.Meta.Runs[id]
 	a := journal.Append{Key: m.key, Epoch: m.ledger.Meta.Epoch, Run: id, Fence: run.Fence, W: run.W, Tag: tag()}
+	if m.draw("named", 2) == 0 {
+		a.Owner = pick(m, "writer", []string{"edge-1", "edge-2"})
+	}
 	switch m.draw("bend", 12) {
 	case 0:
 		a.Epoch++

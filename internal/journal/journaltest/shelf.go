@@ -98,6 +98,17 @@ var shelfCases = []testCase{
 		_, err = b.Hubs[1].Shelf().Get(b.ctx, "r", "k", "id")
 		b.no(err)
 	}},
+	{"a value that has expired is none, also for who puts it", func(b *bench) {
+		p := journal.Put{Realm: "r", Kind: "k", ID: "id", TTL: 10 * time.Second}
+		p.Version, _ = b.put(p)
+		b.Advance(11 * time.Second)
+		b.noValue("r", "k", "id")
+		_, ok := b.put(p)
+		b.equal("put over what has expired", ok, false)
+		p.Version = 0
+		_, ok = b.put(p)
+		b.equal("put anew", ok, true)
+	}},
 	{"an owner's values are listed newest first, by page", func(b *bench) {
 		var want []string
 		for i := range 25 {
