@@ -45,8 +45,27 @@ func (s *State) Apply(r *Record) *State {
 
 func (s *State) append(m *Message) {
 	s.Tail = append(s.Tail, m)
-	if view := View(s.Tail); len(view) > 0 {
+	view := View(s.Tail)
+	if len(view) > 0 {
 		s.Head = view[len(view)-1].ID
+	}
+	if m.ForkOf != "" {
+		s.hide(view)
+	}
+}
+
+// hide notes which live runs answer a message that is not shown: when they end,
+// that message may be too far back to tell.
+func (s *State) hide(view []*Message) {
+	for i, run := range s.Runs {
+		is := func(m *Message) bool { return m.ID == run.Message }
+		if !slices.ContainsFunc(s.Tail, is) || slices.ContainsFunc(view, is) != run.Hidden {
+			continue
+		}
+		c := *run
+		c.Hidden = !c.Hidden
+		s.Runs = slices.Clone(s.Runs)
+		s.Runs[i] = &c
 	}
 }
 
@@ -77,9 +96,12 @@ func (s *State) end(r *Record, b *RunEndBody) {
 	if st := s.Runs[i].State; len(st) > 0 {
 		s.AgentState = st
 	}
+	hidden, head := s.Runs[i].Hidden, s.Head
 	s.Runs = slices.Delete(slices.Clone(s.Runs), i, i+1)
 	if b.Message != nil {
-		s.append(b.Message)
+		if s.append(b.Message); hidden {
+			s.Head = head
+		}
 	}
 }
 

@@ -67,8 +67,9 @@ func (r *Record) Marshal() ([]byte, error) {
 	return json.Marshal(wireRecord{r.Pos, r.At, r.Kind, r.Run, r.W, r.Log, r.Logged, r.Seq, r.N, r.Opens, r.Tag, r.Prev, body})
 }
 
-// ParseRecord reads what Marshal wrote. Unknown members of a body are kept; an
-// unknown kind is an error.
+// ParseRecord reads what Marshal wrote. Unknown members of messages, parts, runs
+// and interrupts are kept, since they come into states; an unknown kind is an
+// error.
 func ParseRecord(b []byte) (*Record, error) {
 	var w wireRecord
 	if err := json.Unmarshal(b, &w); err != nil {
@@ -80,6 +81,9 @@ func ParseRecord(b []byte) (*Record, error) {
 	}
 	if err := json.Unmarshal(w.Body, body); err != nil {
 		return nil, fmt.Errorf("chat: reading a %s record: %w", w.Kind, err)
+	}
+	if !sound(body) {
+		return nil, fmt.Errorf("chat: reading a %s record: something is missing in it", w.Kind)
 	}
 	return &Record{
 		Pos: w.Pos, At: w.At, W: w.W, Log: w.Log, Seq: w.Seq, Tag: w.Tag, Prev: w.Prev,

@@ -86,7 +86,7 @@ func (s *State) Start(c Start, lookup Lookup) ([]Entry, error) {
 		return nil, ErrDuplicateRun
 	}
 	m := *c.Message
-	m.Role, m.Run, m.Status, m.Parent = User, c.Run, MessageComplete, s.Head
+	m.Role, m.Run, m.Status = User, c.Run, MessageComplete
 	if c.Fork != "" {
 		node := s.node(c.Fork, lookup)
 		if node == nil {
@@ -100,6 +100,9 @@ func (s *State) Start(c Start, lookup Lookup) ([]Entry, error) {
 	entries, withdrawn, err := s.admit(c)
 	if err != nil {
 		return nil, err
+	}
+	if c.Fork == "" {
+		m.Parent = s.headAfter(entries)
 	}
 	run := &Run{
 		ID: c.Run, Status: RunPending, Agent: c.Agent, Origin: c.Origin,
@@ -140,7 +143,11 @@ func (s *State) admit(c Start) (entries []Entry, withdrawn []*Interrupt, err err
 			entries = append(entries, r.endSuspended(stop, c.WithdrawSegment)...)
 			for _, i := range r.Interrupts {
 				if i.Segment == len(r.Segments)-1 {
-					withdrawn = append(withdrawn, i)
+					// One that was answered counts as withdrawn too: nothing
+					// may be done because of it.
+					w := *i
+					w.Status, w.Answer, w.By = InterruptWithdrawn, nil, Subject{}
+					withdrawn = append(withdrawn, &w)
 				}
 			}
 		}
@@ -149,6 +156,19 @@ func (s *State) admit(c Start) (entries []Entry, withdrawn []*Interrupt, err err
 		return nil, nil, ErrTooManyRuns
 	}
 	return entries, withdrawn, nil
+}
+
+// headAfter is the head once the entries are written: a run that is withdrawn
+// leaves its message there.
+func (s *State) headAfter(entries []Entry) string {
+	if len(entries) == 0 {
+		return s.Head
+	}
+	st := s.Clip()
+	for _, e := range entries {
+		st = st.Apply(&Record{Entry: e})
+	}
+	return st.Head
 }
 
 func endsOf(entries []Entry) (ends []Entry) {

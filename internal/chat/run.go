@@ -87,6 +87,8 @@ type Run struct {
 	// Segments are the ids that Pilotoo and AG-UI show; the last is the
 	// current one.
 	Segments []string `json:"segments"`
+	// Hidden says that its message is not in the default view any more.
+	Hidden bool `json:"hidden,omitzero"`
 	// Drafted is how many of Parts belong to finished segments.
 	Drafted    int          `json:"drafted,omitzero"`
 	Parts      []*Part      `json:"parts,omitempty"`

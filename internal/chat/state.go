@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
@@ -59,11 +60,20 @@ func ParseState(b []byte) (*State, error) {
 		s.Schema = SchemaVersion
 		return s, nil
 	}
+	var v struct {
+		Schema int `json:"schema"`
+	}
+	if err := json.Unmarshal(b, &v); err != nil {
+		return nil, fmt.Errorf("chat: reading a state: %w", err)
+	}
+	if v.Schema > SchemaVersion {
+		return nil, fmt.Errorf("chat: the thread is of schema %d, this build knows %d: upgrade this edge", v.Schema, SchemaVersion)
+	}
 	if err := json.Unmarshal(b, s); err != nil {
 		return nil, fmt.Errorf("chat: reading a state: %w", err)
 	}
-	if s.Schema > SchemaVersion {
-		return nil, fmt.Errorf("chat: the thread is of schema %d, this build knows %d: upgrade this edge", s.Schema, SchemaVersion)
+	if !s.sound() {
+		return nil, errors.New("chat: reading a state: something is missing in it")
 	}
 	return s, nil
 }

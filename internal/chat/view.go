@@ -1,7 +1,8 @@
 package chat
 
 // View returns the messages of the default view, oldest first: of every group
-// of siblings the newest, and nothing that hangs below another (C11). list is
+// of siblings the newest, and nothing that hangs below another (C11). Replacing
+// a message that is not shown any more shows its branch again (PIL-039). list is
 // in the order of the records; a message whose parent is not in it is shown,
 // since what is older than the list cannot be told.
 //
@@ -33,6 +34,12 @@ func View(list []*Message) []*Message {
 	newest := make(map[string]string, len(list))
 	for _, m := range list {
 		newest[root(m)] = m.ID
+		if m.ForkOf == "" {
+			continue
+		}
+		for up, n := byID[m.Parent], 0; up != nil && n <= len(list); up, n = byID[up.Parent], n+1 {
+			newest[root(up)] = up.ID
+		}
 	}
 	kept := make(map[string]bool, len(list))
 	view := make([]*Message, 0, len(list))
@@ -44,6 +51,20 @@ func View(list []*Message) []*Message {
 		}
 	}
 	return view
+}
+
+// Whole says that the view of the list can be told from it: no message in it
+// replaces one that is older than the list. Where it is not, the list may have
+// messages that hang below what was replaced.
+func Whole(list []*Message) bool {
+	known := make(map[string]bool, len(list))
+	for _, m := range list {
+		if m.ForkOf != "" && !known[m.ForkOf] {
+			return false
+		}
+		known[m.ID] = true
+	}
+	return true
 }
 
 // Node is what an index tells of an id without loading its message.
