@@ -98,12 +98,12 @@ func (c *Conductor) tellTask(ctx context.Context, key chat.Key, task chat.Task) 
 
 // tellEnds tells both threads of a background task that its run has ended,
 // whoever ended it.
-func (c *Conductor) tellEnds(key chat.Key, st *chat.State, recs []*chat.Record) {
+func (c *Conductor) tellEnds(key chat.Key, st *chat.State, entries []chat.Entry) {
 	if st.Info.Task == nil {
 		return
 	}
-	for _, r := range recs {
-		b, ok := r.Body.(*chat.RunEndBody)
+	for _, e := range entries {
+		b, ok := e.Body.(*chat.RunEndBody)
 		if !ok || c.ctx.Err() != nil {
 			continue
 		}

@@ -99,11 +99,18 @@ func (c *Conductor) branch(ctx context.Context, key chat.Key, st *chat.State, ru
 	return path, nil
 }
 
+// maxHidden bounds how many messages are read that are not shown.
+const maxHidden = 5_000
+
 // History returns the newest messages of the default view of a state, oldest
-// first, at most limit of them.
+// first, at most limit of them. What was replaced is left out, as long as it is
+// at most maxHidden messages further back.
 func (c *Conductor) History(ctx context.Context, key chat.Key, st *chat.State, limit int) ([]*chat.Message, error) {
 	list := st.Tail
-	for page := st.Chunks - 1; page >= 0 && len(list) < limit; page-- {
+	for page := st.Chunks - 1; page >= 0 && len(list) < limit+maxHidden; page-- {
+		if len(chat.View(list)) >= limit && chat.Whole(list) {
+			break
+		}
 		older, err := c.j.Pages(ctx, key, page, page+1)
 		if err != nil {
 			return nil, err

@@ -65,11 +65,13 @@ func (c *Conductor) carry(ctx context.Context, cmd *Command) (done, error) {
 	if ask.Err != nil {
 		return done{View: cmd.View}, ask.Err
 	}
+	if cmd.commit != nil {
+		c.tellEnds(cmd.Key, cmd.View.State, cmd.commit.Entries)
+	}
 	if ask.Committed.Result == journal.Done {
 		c.rooms.Acknowledged(cmd.Key, journal.Notice{
 			Epoch: ask.Committed.Epoch, Rev: ask.Committed.Rev, Records: ask.Committed.Records,
 		})
-		c.tellEnds(cmd.Key, cmd.View.State, ask.Committed.Records)
 	}
 	return done{View: cmd.View, Committed: ask.Committed}, nil
 }

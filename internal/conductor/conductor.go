@@ -153,7 +153,9 @@ func (c *Conductor) Drain(ctx context.Context) {
 // Close lets go of everything at once and waits for it. Runs that are still
 // owned are ended by whoever sweeps next: this edge after a restart, or another.
 func (c *Conductor) Close() {
-	c.end()
+	c.mu.Lock()
+	c.end() // under the lock, so that nothing begins after the wait has
+	c.mu.Unlock()
 	c.wg.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

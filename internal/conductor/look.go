@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -78,7 +79,7 @@ func (c *Conductor) takeOver(ctx context.Context, i journal.DueItem) error {
 		return err
 	}
 	st := snap.State(nil)
-	if r := st.Run(i.Run); r != nil && r.Stop == nil && c.restarts(i, r) {
+	if r := st.Run(i.Run); r != nil && c.restarts(i.Key, r) {
 		c.o.Logger.Info("a run of a lost edge starts again", "realm", i.Key.Realm, "run", i.Run)
 		c.own(i.Key, snap.Meta.Epoch, fence, r, st, nil)
 		return nil
@@ -92,16 +93,13 @@ func (c *Conductor) takeOver(ctx context.Context, i journal.DueItem) error {
 }
 
 // restarts says whether the run may be started again by this edge.
-func (c *Conductor) restarts(i journal.DueItem, r *chat.Run) bool {
-	realm := c.o.Realm(i.Key.Realm)
+func (c *Conductor) restarts(key chat.Key, r *chat.Run) bool {
+	realm := c.o.Realm(key.Realm)
 	if realm == nil || realm.Agents[r.Agent] == nil {
 		return false
 	}
-	if r.Status == chat.RunPending {
-		return true
-	}
-	again, ok := realm.Agents[r.Agent].(agent.Retrier)
-	return r.Status == chat.RunActive && len(r.Segments) == 1 && len(r.Parts) == 0 && i.Meta.W == 0 && ok && again.Retry()
+	a, ok := realm.Agents[r.Agent].(agent.Retrier)
+	return Restarts(r, ok && a.Retry())
 }
 
 // expire closes the questions whose time is over; with the last one the run
@@ -123,6 +121,9 @@ func (c *Conductor) expire(ctx context.Context, i journal.DueItem) error {
 		a := chat.Answer{Interrupt: q.ID, Status: chat.InterruptExpired, Segment: NewSegment()}
 		var out Resumption
 		d, err := c.carry(ctx, &Command{ID: newCommand(), Key: i.Key, Decide: DecideAnswer(a, c.o.Boot, nil, &out)})
+		if errors.Is(err, chat.ErrNotWaiting) {
+			continue // somebody answered meanwhile
+		}
 		if err != nil {
 			return err
 		}

@@ -45,7 +45,6 @@ type mail struct {
 	record *chat.Record
 	epoch  room.CloseReason
 	shut   bool
-	stop   *chat.Stop
 }
 
 func (r *runner) post(m mail) {
@@ -146,9 +145,22 @@ func (r *runner) run(ctx context.Context, st *chat.State) {
 		defer t.Stop()
 		l.timeout = t.C
 	}
+	l.missed()
 	l.do(r.owner.Start(r.own.Status == chat.RunPending))
 	for r.owner.Phase != PhaseOver {
 		l.turn()
+	}
+}
+
+// missed finds out whether the run was stopped or ended between the commit that
+// began the attempt and the first look at the room.
+func (l *loop) missed() {
+	st, _ := l.c.rooms.Peek(l.key)
+	if st == nil || st.Born != l.state.Born || st.Pos < l.state.Pos {
+		return
+	}
+	if r := st.Run(l.own.ID); r == nil || r.Stop != nil {
+		l.post(mail{record: &chat.Record{Entry: chat.Entry{Kind: chat.KindRunStop, Run: l.own.ID}}})
 	}
 }
 
@@ -257,6 +269,7 @@ func (l *loop) finish(out agent.Outcome) {
 func (l *loop) settle(a answered) {
 	if a.err == nil {
 		l.pause = firstPause
+		l.stopped = l.stopped || a.res.Result == journal.Sealed
 		if a.res.Result == journal.Stored {
 			l.c.rooms.Acknowledged(l.key, journal.Notice{Epoch: l.owner.Epoch, Records: a.res.Records})
 		}
@@ -314,13 +327,7 @@ func (l *loop) do(d Do) {
 	switch {
 	case d.Abort:
 		l.hangUp()
-		if c, ok := l.agent.(agent.Canceller); ok && l.call != nil && l.stopped {
-			l.wg.Go(func() {
-				ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), 10*time.Second)
-				defer cancel()
-				c.Cancel(ctx, l.call)
-			})
-		}
+		l.tellStopped()
 		if d.Lost {
 			l.restore()
 		}
@@ -342,8 +349,35 @@ func (l *loop) do(d Do) {
 	}
 }
 
+// tellStopped tells an agent that can be told that its run was stopped.
+func (l *loop) tellStopped() {
+	l.mu.Lock()
+	call := l.call
+	l.mu.Unlock()
+	c, ok := l.agent.(agent.Canceller)
+	if !ok || call == nil || !l.stopped {
+		return
+	}
+	l.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), 10*time.Second)
+		defer cancel()
+		c.Cancel(ctx, call)
+	})
+}
+
+// end commits the segment's end, for as long as the journal may yet take it: an
+// outage ends nobody's run.
 func (l *loop) end() {
-	d, err := l.c.carry(l.ctx, &Command{ID: newCommand(), Key: l.key, Decide: DecideFinish(&l.owner, l.now())})
+	id, at := newCommand(), l.now()
+	var d done
+	var err error
+	for {
+		d, err = l.c.carry(l.ctx, &Command{ID: id, Key: l.key, Decide: DecideFinish(&l.owner, at)})
+		if l.ctx.Err() != nil || !errors.Is(err, ErrUnavailable) {
+			break
+		}
+		l.report("end", err)
+	}
 	l.report("end", err)
 	l.owner.Over()
 	if err == nil {
