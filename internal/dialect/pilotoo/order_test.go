@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -65,10 +67,10 @@ func (d *late) History(ctx context.Context, p identity.Principal, thread string,
 	return d.Desk.History(ctx, p, thread, st, limit)
 }
 
-// PIL-159, PIL-168: the answer is first, however late it comes.
-func TestAnswersComeBeforeWhatTheyCause(t *testing.T) {
-	base := serve(t, nil)
-	desk := &late{Desk: base.hub.Desk(), t: t}
+// serveLate puts a late desk before a whole edge.
+func serveLate(t *testing.T) (base, s *site, desk *late) {
+	base = serve(t, nil)
+	desk = &late{Desk: base.hub.Desk(), t: t}
 	server := pilotoo.NewServer(pilotoo.Options{Desk: desk})
 	wire := socketio.NewServer(socketio.Options{}, server)
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -82,7 +84,12 @@ func TestAnswersComeBeforeWhatTheyCause(t *testing.T) {
 		server.Close()
 		h.Close()
 	})
-	s := &site{url: h.URL, client: base.client, guests: base.guests}
+	return base, &site{url: h.URL, client: base.client, guests: base.guests}, desk
+}
+
+// PIL-159, PIL-168: the answer is first, however late it comes.
+func TestAnswersComeBeforeWhatTheyCause(t *testing.T) {
+	base, s, desk := serveLate(t)
 	thread := base.thread(t, "ann")
 	w := s.open(t, "ann")
 	first := func(name string, from int, run string) []envelope {
@@ -136,4 +143,41 @@ func TestAnswersComeBeforeWhatTheyCause(t *testing.T) {
 		}
 		first("PIL-168 PIL-156 the history of "+name, from, segment)
 	}
+}
+
+// Commands that wait are bounded in bytes: each may be as large as eight
+// pictures.
+func TestWaitingCommandsAreBounded(t *testing.T) {
+	base, s, desk := serveLate(t)
+	thread := base.thread(t, "ann")
+	w := s.open(t, "ann")
+	begun, over := make(chan struct{}), make(chan struct{})
+	end := sync.OnceFunc(func() { close(over) })
+	t.Cleanup(end)
+	desk.during = func() {
+		desk.during = nil
+		close(begun)
+		<-over
+	}
+	first := w.ask("thread:messages", `{"threadId":`+quote(thread)+`}`)
+	<-begun
+	large := w.resume(thread, "i", `"`+strings.Repeat("x", 200<<10)+`"`)
+	for range 8 {
+		last := w.ask("run:resume", large)
+		if last > first+5 {
+			w.until("a refusal", isAck(last))
+		}
+	}
+	end()
+	refused := 0
+	for id := first + 1; id <= first+8; id++ {
+		list := w.until("an answer", isAck(id))
+		if strings.Contains(string(list[len(list)-1].data), "are waiting") {
+			refused++
+		}
+	}
+	if refused != 3 {
+		t.Errorf("PIL-187 %d of 8 commands of 200 KiB were refused, want 3", refused)
+	}
+	w.history(thread) // PIL-188
 }

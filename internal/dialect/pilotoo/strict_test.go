@@ -175,27 +175,6 @@ func TestCancelOvertakes(t *testing.T) {
 	}
 }
 
-// Commands that wait are bounded in bytes too: each may be as large as eight
-// pictures.
-func TestWaitingCommandsAreBounded(t *testing.T) {
-	s := serve(t, nil)
-	thread := s.thread(t, "ann")
-	w := s.open(t, "ann")
-	large := `{"threadId":` + quote(thread) + `,"interruptId":"i","answer":"` + strings.Repeat("x", 250_000) + `"}`
-	w.write(`42900["thread:messages",{"threadId":` + quote(thread) + `}]`)
-	var asked []int
-	for range 60 {
-		asked = append(asked, w.ask("run:resume", large))
-	}
-	for _, id := range asked {
-		list := w.until("an answer", isAck(id))
-		if got := string(list[len(list)-1].data); !strings.Contains(got, "UNKNOWN_RUN") && !strings.Contains(got, "are waiting") {
-			t.Errorf("PIL-187 %s", got)
-		}
-	}
-	w.history(thread) // PIL-188
-}
-
 func TestHandshakeTellsTheLimit(t *testing.T) {
 	s := serve(t, func(c *edge.Site) { c.Pilotoo.Frame = 3 << 20 })
 	w := s.open(t, "ann")
