@@ -80,6 +80,10 @@ func (c *Command) Loaded(snap journal.Snapshot, tag, epoch uint64) Ask {
 		c.From, c.FromState = journal.Cursor{}, nil
 	}
 	st := snap.State(c.FromState)
+	if was := c.View; was != nil && was.State.Exists && was.State.Born != st.Born {
+		// The thread that was decided on is gone, one of the same id is another.
+		return Ask{Done: true, Err: chat.ErrNoThread}
+	}
 	c.View = &View{State: st, Meta: snap.Meta, nodes: snap.Nodes}
 	if !snap.Exists {
 		c.View.State = &chat.State{Schema: chat.SchemaVersion}

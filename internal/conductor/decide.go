@@ -141,7 +141,7 @@ func DecideDetach(segment, call string, run *string) func(*View) (Plan, error) {
 func owned(v *View, o *Owner) (*chat.Run, error) {
 	m, ok := v.Meta.Runs[o.Run]
 	r := v.State.Run(o.Run)
-	if !ok || r == nil || v.Meta.Epoch != o.Epoch || m.Fence != o.Fence || m.Sealed || r.Stop != nil {
+	if !ok || r == nil || v.Meta.Epoch != o.Epoch || m.Fence != o.Fence || (o.Boot != "" && m.Owner != o.Boot) || m.Sealed || r.Stop != nil {
 		return nil, ErrLost
 	}
 	return r, nil
@@ -249,8 +249,9 @@ type Held struct {
 
 // DecideRestore ends a run after the store lost part of it, with the whole text
 // that its owner still holds. What is left of the run decides the form: its end
-// only, or the question, the run and its end together. A run that has ended, or
-// that a later attempt or another edge owns, is left alone.
+// only, or the question, the run and its end together. A run that has ended or
+// is sealed, or that a later attempt or another edge owns, is left alone: so an
+// owner that lost its run may always ask, and need not know why it lost it.
 func DecideRestore(h Held, now int64) func(*View) (Plan, error) {
 	return func(v *View) (Plan, error) {
 		if !v.State.Exists {
@@ -270,7 +271,7 @@ func DecideRestore(h Held, now int64) func(*View) (Plan, error) {
 			}
 			return v.restoreWhole(&held, now), nil
 		}
-		if m := v.Meta.Runs[id]; m.Fence > h.Fence || (m.Fence == h.Fence && m.Owner != h.Boot) {
+		if m := v.Meta.Runs[id]; r.Stop != nil || m.Fence > h.Fence || (m.Fence == h.Fence && m.Owner != h.Boot) {
 			return Plan{}, nil
 		}
 		held.Status, held.Segments = r.Status, r.Segments

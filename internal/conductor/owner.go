@@ -35,6 +35,8 @@ type Owner struct {
 	Epoch uint64
 	Run   string
 	Fence uint64
+	// Boot is the edge's: after a loss another edge may have the same fence.
+	Boot  string
 	Phase Phase
 	// Pace is how long further deltas of a block are gathered, in ms.
 	Pace int64
@@ -59,7 +61,8 @@ type Do struct {
 	Append    *journal.Append
 	// Call asks to call the agent, Abort to close the call at once.
 	Call, Abort bool
-	// Lost says that the store lost records of this attempt.
+	// Lost says that the store may have lost records of this attempt: what is
+	// held is to be restored (DecideRestore).
 	Lost bool
 }
 
@@ -175,7 +178,7 @@ func (o *Owner) write(tag uint64) Do {
 		n++
 	}
 	o.flight = &journal.Append{
-		Key: o.Key, Epoch: o.Epoch, Run: o.Run, Fence: o.Fence, W: o.w, Tag: tag,
+		Key: o.Key, Epoch: o.Epoch, Run: o.Run, Owner: o.Boot, Fence: o.Fence, W: o.w, Tag: tag,
 		Entries: o.out[:n:n],
 	}
 	o.out = o.out[n:]
@@ -227,9 +230,9 @@ func (o *Owner) Appended(r journal.Appended, tag uint64) Do {
 		o.w += uint64(len(o.flight.Entries))
 		o.flight = nil
 		return o.write(tag)
-	case journal.Gap, journal.WrongEpoch, journal.Ended:
-		// Ended: either the end is on its way to us, or the store lost the
-		// whole run; who restores it finds out which.
+	case journal.Gap, journal.WrongEpoch, journal.Ended, journal.Fenced:
+		// Ended and Fenced: either that news is on its way to us, or the store
+		// lost the run or this attempt at it; who restores it finds out which.
 		return o.lose(true)
 	}
 	return o.lose(false)
@@ -281,13 +284,14 @@ func (o *Owner) Seen(r *chat.Record) Do {
 	return Do{}
 }
 
-// Shut takes the news that the run is not this edge's any more, by heartbeat.
-// NewEpoch: the thread began a new epoch, so what was streamed may be lost.
-func (o *Owner) Shut(newEpoch bool) Do {
+// Shut takes the news that the run is not this edge's any more. lost says that
+// the store may have lost something: by a new epoch, or because a beat says that
+// the attempt is not in the store. False is for a thread that is gone.
+func (o *Owner) Shut(lost bool) Do {
 	if o.Phase == PhaseOver {
 		return Do{}
 	}
-	return o.lose(newEpoch)
+	return o.lose(lost)
 }
 
 // Lost says whether a commit that found the run lost (ErrLost) also found that

@@ -17,6 +17,9 @@ const (
 	// probeEvery is how often a room with a live run compares itself with the
 	// store although nothing seems wrong, in ms.
 	probeEvery = 10_000
+	// probeIdle is the same for a room without one: a notice that was lost with
+	// nothing after it would never be missed.
+	probeIdle = 60_000
 )
 
 // Sequencer puts the records of one thread in order and proves losses. A
@@ -30,6 +33,10 @@ type Sequencer struct {
 	// Ready is false until the first load.
 	Ready bool
 
+	// ahead is the newest revision that was seen of another epoch than ours:
+	// the store must have it when we come to that epoch.
+	ahead epochRev
+
 	held   map[uint64]*chat.Record
 	holeAt int64
 	tags   []uint64 // of the newest applied records, oldest first
@@ -38,8 +45,15 @@ type Sequencer struct {
 	loading bool // a load is in flight
 	from    journal.Cursor
 	base    *chat.State // at from
-	revSent journal.Rev
-	checked int64
+	// revSent and aheadSent are what was known when the load was sent.
+	revSent   journal.Rev
+	aheadSent epochRev
+	checked   int64
+}
+
+type epochRev struct {
+	epoch uint64
+	rev   journal.Rev
 }
 
 // Step is what a sequencer asks for after an input.
@@ -82,6 +96,9 @@ func (q *Sequencer) Notice(n journal.Notice, now int64) Step {
 	case n.Resync, n.Deleted, n.Reset, !q.Ready, n.Epoch != q.Epoch:
 		// Nothing here can be judged without the store.
 		q.want = true
+		if n.Rev.N > 0 && (n.Epoch != q.ahead.epoch || later(n.Rev, q.ahead.rev)) {
+			q.ahead = epochRev{n.Epoch, n.Rev}
+		}
 	default:
 		if later(n.Rev, q.Rev) {
 			q.Rev = n.Rev
@@ -172,6 +189,7 @@ func (q *Sequencer) Hole() bool { return len(q.held) > 0 }
 // Due says whether Tick would ask for anything.
 func (q *Sequencer) Due(now int64) bool {
 	return (len(q.held) > 0 && now-q.holeAt >= holePatience) ||
+		(q.Ready && now-q.checked >= probeIdle) ||
 		(q.Ready && len(q.State.Runs) > 0 && now-q.checked >= probeEvery)
 }
 
@@ -186,7 +204,7 @@ func (q *Sequencer) load(now int64) Step {
 		return Step{}
 	}
 	q.want, q.loading, q.checked = false, true, now
-	q.from, q.base, q.revSent = q.Cursor(), q.State, q.Rev
+	q.from, q.base, q.revSent, q.aheadSent = q.Cursor(), q.State, q.Rev, q.ahead
 	c := q.from
 	return Step{Load: &c}
 }
@@ -221,10 +239,12 @@ func (q *Sequencer) Loaded(snap journal.Snapshot, now int64) Step {
 			s.Close = CloseEpoch
 		}
 		q.start(snap, &s)
+	case lacks(snap.Meta.Rev, q.revSent):
+		q.prove(snap, &s)
 	case snap.Behind:
 		s.Close = CloseBehind
 		q.start(snap, &s)
-	case !snap.Continues, q.lostRev(snap.Meta.Rev):
+	case !snap.Continues:
 		q.prove(snap, &s)
 	default:
 		if later(snap.Meta.Rev, q.Rev) {
@@ -235,14 +255,18 @@ func (q *Sequencer) Loaded(snap journal.Snapshot, now int64) Step {
 		}
 		q.drain(&s)
 	}
+	if s.Restarted && snap.Exists && q.aheadSent.epoch == q.Epoch && lacks(snap.Meta.Rev, q.aheadSent.rev) {
+		q.prove(snap, &s)
+	}
 	if s.Reset == nil {
 		s.Load = q.load(now).Load
 	}
 	return s
 }
 
-func (q *Sequencer) lostRev(r journal.Rev) bool {
-	return r.N < q.revSent.N || (r.N == q.revSent.N && r.Tag != q.revSent.Tag)
+// lacks says that a store at revision r has lost the revision seen.
+func lacks(r, seen journal.Rev) bool {
+	return r.N < seen.N || (r.N == seen.N && r.Tag != seen.Tag)
 }
 
 // start takes the snapshot as it is.

@@ -33,18 +33,20 @@ type step struct {
 // subagents, state; then it completes, fails, asks or hangs.
 func (w *world) newScript(a *attempt) *script {
 	s := &script{a: a}
-	run, tempo := a.o.Run, w.between(1, 120)
+	run, tempo := a.o.Run, w.between(1, 200)
 	say := func(k chat.Kind, b chat.Body) {
 		s.steps = append(s.steps, step{w.between(0, tempo), []chat.Entry{chat.NewEntry(k, run, b)}})
 	}
-	if w.chance(0.3) {
-		s.steps = append(s.steps, step{w.between(0, 3000), nil})
+	if w.calm {
+		tempo /= 8
+	} else if w.chance(0.4) {
+		s.steps = append(s.steps, step{w.between(0, 8000), nil})
 	}
-	for range w.rnd.IntN(4) {
+	for range w.rnd.IntN(5) {
 		switch id := w.id("p"); w.rnd.IntN(6) {
 		case 0, 1, 2:
 			say(chat.KindTextStart, &chat.BlockBody{Part: id})
-			for i := range w.rnd.IntN(25) {
+			for i := range w.rnd.IntN(40) {
 				say(chat.KindTextDelta, &chat.DeltaBody{Part: id, Text: fmt.Sprintf("%d ", i)})
 			}
 			say(chat.KindTextEnd, &chat.BlockBody{Part: id})
@@ -65,9 +67,9 @@ func (w *world) newScript(a *attempt) *script {
 	switch r := w.rnd.IntN(12); {
 	case r == 0:
 		s.out = agent.Failed("BOOM", "it broke")
-	case r == 1 && !w.calm:
+	case r < 3 && !w.calm:
 		s.hang = true
-	case r < 5 && len(a.begun.Segments) < 3:
+	case r < 6 && len(a.begun.Segments) < 3:
 		s.out = agent.Outcome{Status: chat.RunSuspended}
 		for range 1 + w.rnd.IntN(2) {
 			s.out.Interrupts = append(s.out.Interrupts, &chat.Interrupt{

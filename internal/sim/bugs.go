@@ -45,6 +45,9 @@ const (
 	OwnerIgnoresFence    Bug = "owner goes on although fenced"
 	EndBeforeAcks        Bug = "owner ends before its appends are acknowledged"
 	RetryAfterEvents     Bug = "agent called again after it spoke"
+	FenceWithoutOwner    Bug = "fence compared without its owner"
+	IdleNeverCompared    Bug = "idle rooms are never compared with the store"
+	LossNotRestored      Bug = "owner does not restore a lost run"
 	DoneBeforeRefused    Bug = "a lost reply makes one's own success a failure"
 )
 
@@ -54,6 +57,7 @@ var Bugs = []Bug{
 	ResetUnconditional, TrimWithoutBase, LoadTrusts, TwoFinishers, AnswerUnchecked, LogReused, SeqReused,
 	ImmortalOwner, LeaseOfEdge, TagUnchecked, PositionIsIdentity, EpochUnchecked, NoJump, MembersStay, HoleNeverFilled,
 	SweepWithoutPatience, OwnerIgnoresFence, EndBeforeAcks, RetryAfterEvents, DoneBeforeRefused,
+	FenceWithoutOwner, IdleNeverCompared, LossNotRestored,
 }
 
 // appending bends an append before the store sees it.
@@ -65,7 +69,8 @@ func (b Bug) appending(l *journal.Ledger, a *journal.Append) {
 	switch b {
 	case FenceUnchecked:
 		if a.Fence != run.Fence {
-			a.Fence, a.W = run.Fence, run.W
+			a.Fence, a.Owner, a.W = run.Fence, run.Owner, run.W
+			a.Tag ^= run.Fence << 40
 		}
 	case SealIgnored:
 		run.Sealed = false
@@ -185,9 +190,6 @@ func (b Bug) noticing(q *room.Sequencer, n journal.Notice) journal.Notice {
 	case EpochUnchecked:
 		if len(n.Records) > 0 {
 			n.Epoch = q.Epoch
-			if n.Records[0].Pos != q.State.Pos+1 && len(n.Records) > 0 && n.Epoch != q.Epoch {
-				n.Resync = true
-			}
 		}
 	case TagUnchecked, PositionIsIdentity:
 		if n.Epoch != q.Epoch {

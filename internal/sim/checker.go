@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,7 @@ type commitment struct {
 	t     *thread
 	epoch uint64
 	lost  bool
+	what  string
 }
 
 // ack is an acknowledgement that an edge has seen; room is the thread's, if it
@@ -33,12 +35,18 @@ type ack struct {
 	p    *proc
 	c    *commitment
 	room *openRoom
+	// behind is how often the room had fallen behind the floor, where nothing
+	// can be proved but everybody comes back for a snapshot.
+	behind int
 }
 
 type acceptance struct {
 	t   *thread
 	run string
 	by  *commitment
+	// holder is who owned the run when a failover lost its acceptance.
+	holder *proc
+	born   uint64
 }
 
 func newChecker(w *world) *checker {
@@ -53,10 +61,10 @@ func (k *checker) committed(c journal.Commit, t *thread) {
 	if old := k.commits[c.Command]; old != nil && !old.lost {
 		k.w.fail("own success: a command was carried out twice on %s", t.key.Thread)
 	}
-	k.commits[c.Command] = &commitment{t: t, epoch: t.l.Meta.Epoch}
+	k.commits[c.Command] = &commitment{t: t, epoch: t.l.Meta.Epoch, what: c.Entries[0].Kind.String() + " " + c.Entries[0].Run}
 	for _, e := range c.Entries {
 		if e.Kind == chat.KindRunPending {
-			k.accepts = append(k.accepts, acceptance{t, e.Run, k.commits[c.Command]})
+			k.accepts = append(k.accepts, acceptance{t: t, run: e.Run, by: k.commits[c.Command]})
 		}
 	}
 }
@@ -75,7 +83,35 @@ func (k *checker) acknowledged(p *proc, c *conductor.Command) {
 		return
 	}
 	if r := p.room(c.Key); r != nil && r.seq.Ready {
-		k.acks = append(k.acks, ack{p, info, r})
+		k.acks = append(k.acks, ack{p, info, r, r.behind})
+	}
+}
+
+// holders notes who owns which run, before a failover.
+func (k *checker) holders() {
+	for i := range k.accepts {
+		a := &k.accepts[i]
+		if a.by.lost && !a.t.hasEnded(a.run) {
+			continue // being restored
+		}
+		a.holder = nil
+		if a.t.truth.Run(a.run) == nil {
+			continue
+		}
+		for _, e := range k.w.edges {
+			if e.p != nil && slices.ContainsFunc(e.p.owners, func(x *attempt) bool { return x.o.Run == a.run }) {
+				a.holder, a.born = e.p, a.t.truth.Born
+			}
+		}
+	}
+}
+
+// vanished: a thread of which all was lost has no runs to restore.
+func (k *checker) vanished() {
+	for i := range k.accepts {
+		if a := &k.accepts[i]; !a.t.l.Exists {
+			a.holder = nil
+		}
 	}
 }
 
@@ -92,7 +128,7 @@ func (k *checker) refused(_ *proc, c *conductor.Command, err error) {
 func (k *checker) called(a *attempt) {
 	t := k.w.store.thread(a.o.Key)
 	k.w.count("call")
-	key := a.o.Run + "/" + a.p.boot + "/" + strconv.FormatUint(a.o.Fence, 10) + "/" + a.begun.Segment()
+	key := a.o.Run + "/" + a.p.boot + "/" + strconv.FormatUint(a.o.Fence, 10) + "/" + a.begun.Segment() + "/" + strconv.Itoa(k.w.store.falls)
 	if k.calls[key] {
 		k.w.fail("one call: %s is called twice in one attempt", a.o.Run)
 	}
@@ -118,22 +154,27 @@ func (k *checker) said(a *attempt, entries []chat.Entry) {
 	// append or beat, while its link is well.
 	e := a.p.e
 	key := "late/" + a.o.Run + "/" + a.p.boot
-	if e.cut || k.w.store.down || k.w.now-max(e.whole, k.w.store.upSince) < 4000 {
-		delete(k.orphaned, key)
+	if e.cut || k.w.store.down {
 		return
 	}
 	since, ok := k.orphaned[key]
 	if !ok {
 		k.orphaned[key] = uint64(k.w.now)
-	} else if k.w.now-int64(since) > 5000 {
-		k.w.fail("fence: the agent of %s still speaks 5 s after its edge lost the run", a.o.Run)
+	} else if k.w.now-max(int64(since), e.whole, k.w.store.upSince) > 4000 {
+		k.w.fail("fence: the agent of %s still speaks 4 s after its edge lost the run", a.o.Run)
 	}
 }
 
 // claimed: an outage of the store ends nobody's run.
 func (k *checker) claimed(t *thread, q journal.Claim, before journal.RunMeta) {
 	for _, e := range k.w.edges {
-		if e.p == nil || e.p.boot != before.Owner || e.cut || k.w.now-e.whole < 16_000 {
+		if e.p == nil || e.p.boot != before.Owner || e.cut {
+			continue
+		}
+		// Well for so long that only an outage of the store can have kept it
+		// from renewing.
+		down := k.w.store.downAt
+		if k.w.now-e.whole < 16_000 && (down < k.w.now-20_000 || e.whole > down-3000) {
 			continue
 		}
 		for _, a := range e.p.owners {
@@ -148,7 +189,7 @@ func (k *checker) claimed(t *thread, q journal.Claim, before journal.RunMeta) {
 func (k *checker) shown(c *client, r *chat.Record, epoch uint64) {
 	t := k.w.store.thread(c.key)
 	switch {
-	case t.states[r.Tag] == nil:
+	case t.states[place{r.Pos, r.Tag}] == nil:
 		k.w.fail("stored: %s was shown record %d of %s that was never stored", c.name, r.Pos, c.key.Thread)
 	case epoch != c.epoch || t.epochs[r.Tag] != epoch:
 		k.w.fail("epoch: %s in epoch %x was shown record %d of another", c.name, c.epoch>>48, r.Pos)
@@ -173,7 +214,7 @@ func nextSeq(st *chat.State, r *chat.Record) uint64 {
 // whole: a member's fold is the store's at that record, wherever it came in.
 func (k *checker) whole(c *client) {
 	t := k.w.store.thread(c.key)
-	want := t.states[c.st.Tag]
+	want := t.states[place{c.st.Pos, c.st.Tag}]
 	if want == nil {
 		k.w.fail("stored: %s is shown %s at %d with a tag that was never stored", c.name, c.key.Thread, c.st.Pos)
 	} else if diff := differ(c.st, want); diff != "" {
@@ -233,13 +274,17 @@ func (k *checker) final() {
 		}
 	}
 	for _, a := range k.accepts {
-		if !a.by.lost && !a.t.hasEnded(a.run) && !a.t.dead {
+		switch {
+		case a.t.dead || a.t.hasEnded(a.run):
+		case !a.by.lost:
 			w.fail("one terminal: accepted run %s never ended", a.run)
+		case a.holder != nil && !a.holder.dead && a.t.truth.Born == a.born:
+			w.fail("one terminal: %s was lost while %s held it, and was not restored", a.run, a.holder.boot)
 		}
 	}
 	for _, a := range k.acks {
-		if t := a.c.t; a.c.lost && !a.p.dead && a.p.room(t.key) == a.room && t.l.Exists && !t.dead && t.l.Meta.Epoch == a.c.epoch {
-			w.fail("announced: %s has lost an acknowledged commit and no new epoch says so", t.key.Thread)
+		if t := a.c.t; a.c.lost && !a.p.dead && a.p.room(t.key) == a.room && a.behind == a.room.behind && t.l.Exists && !t.dead && t.l.Meta.Epoch == a.c.epoch {
+			w.fail("announced: %s has lost a commit (%s) that %s saw acknowledged, and no new epoch says so", t.key.Thread, a.c.what, a.p.boot)
 		}
 	}
 	for _, c := range w.clients {

@@ -22,6 +22,7 @@ type edge struct {
 	name string
 	skew int64
 	cut  bool // off from the store
+	deaf bool // its channel of notices is broken and nobody noticed
 	// whole is since when the link and the process have been well.
 	whole int64
 	boots int
@@ -88,8 +89,16 @@ func (e *edge) resync() {
 		return
 	}
 	for _, r := range p.rooms {
-		e.w.after(e.w.between(1, 300), func() { p.notice(r.key, journal.Notice{Resync: true}) })
+		e.w.after(e.w.between(1, []int64{300, 300, 300, 4000}[e.w.rnd.IntN(4)]), func() { p.notice(r.key, journal.Notice{Resync: true}) })
 	}
+}
+
+// bootOf is the boot id that an owner shows.
+func (p *proc) bootOf() string {
+	if p.e.w.bug == FenceWithoutOwner {
+		return ""
+	}
+	return p.boot
 }
 
 // now is the edge's own clock.
@@ -100,6 +109,9 @@ func (p *proc) tick() {
 		return
 	}
 	for _, r := range p.rooms {
+		if p.e.w.bug == IdleNeverCompared && r.seq.Ready && !r.seq.Hole() && len(r.seq.State.Runs) == 0 {
+			continue
+		}
 		if p.e.w.bug != HoleNeverFilled && r.seq.Due(p.now()) {
 			r.step(r.seq.Tick(p.now()))
 		}
@@ -126,7 +138,7 @@ func (p *proc) beat() {
 		for _, l := range lost {
 			for _, a := range append([]*attempt(nil), p.owners...) {
 				if a.o.Run == l.Run && a.o.Fence == l.Fence && w.bug != OwnerIgnoresFence {
-					a.do(a.o.Shut(false))
+					a.do(a.o.Shut(true))
 				}
 			}
 		}

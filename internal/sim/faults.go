@@ -18,7 +18,7 @@ func (w *world) faults(until int64) {
 
 func (w *world) fault() {
 	e := w.edges[w.rnd.IntN(len(w.edges))]
-	switch w.rnd.IntN(9) {
+	switch w.rnd.IntN(10) {
 	case 0:
 		e.crash()
 		w.after(w.between(200, 9000), func() {
@@ -32,7 +32,7 @@ func (w *world) fault() {
 		e.cutOff()
 		w.after(w.between(100, []int64{2000, 22_000}[w.rnd.IntN(2)]), e.heal)
 	case 3:
-		w.outage(w.between(100, 7000), 0)
+		w.outage(w.between(100, []int64{3000, 14_000}[w.rnd.IntN(2)]), 0)
 	case 4:
 		w.outage(w.between(20, 2500), 1+w.rnd.IntN(undoLimit))
 	case 5, 6:
@@ -40,6 +40,11 @@ func (w *world) fault() {
 	case 7:
 		w.storm()
 	case 8:
+		e.deaf = true
+		w.count("deaf")
+		w.log("%s is deaf", e.name)
+		w.after(w.between(100, 6000), func() { e.deaf = false })
+	case 9:
 		// The process of an edge is replaced, quick enough to find its own
 		// former life's runs.
 		e.crash()
@@ -57,7 +62,7 @@ func (w *world) outage(d int64, lose int) {
 	if w.store.down {
 		return
 	}
-	w.store.down = true
+	w.store.down, w.store.downAt = true, w.now
 	w.count("outage")
 	w.log("store: down")
 	w.after(d, func() {
@@ -133,6 +138,7 @@ func (w *world) calmDown() {
 	w.calm = true
 	for _, e := range w.edges {
 		e.heal()
+		e.deaf = false
 		if e.p == nil {
 			e.boot()
 		}

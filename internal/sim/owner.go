@@ -39,7 +39,7 @@ func (p *proc) own(key chat.Key, epoch, fence uint64, st *chat.State, id string)
 	}
 	a := &attempt{p: p, held: run, begun: run, born: st.Born, room: p.enter(key)}
 	a.room.pins++
-	a.o = conductor.Owner{Key: key, Epoch: epoch, Run: run.ID, Fence: fence, Pace: []int64{0, 40}[p.e.w.rnd.IntN(2)]}
+	a.o = conductor.Owner{Key: key, Epoch: epoch, Run: run.ID, Fence: fence, Boot: p.bootOf(), Pace: []int64{0, 40}[p.e.w.rnd.IntN(2)]}
 	p.owners = append(p.owners, a)
 	p.e.w.log("%s owns %s, fence %d", p.boot, run.ID, fence)
 	a.do(a.o.Start(run.Status == chat.RunPending))
@@ -53,7 +53,9 @@ func (a *attempt) seen(c *room.Change) {
 	if b, ok := c.Record.Body.(*chat.RunDetachBody); ok && a.call != nil {
 		a.call.detach(b.Calls)
 	}
-	a.do(a.o.Seen(c.Record))
+	if a.p.e.w.bug != OwnerIgnoresFence {
+		a.do(a.o.Seen(c.Record))
+	}
 }
 
 // do does what the owner asks for.
@@ -63,7 +65,7 @@ func (a *attempt) do(d conductor.Do) {
 	case d.Abort:
 		a.hangUp()
 		a.leave()
-		if d.Lost {
+		if d.Lost && w.bug != LossNotRestored {
 			a.restore()
 		}
 		return
@@ -115,7 +117,7 @@ func (a *attempt) leave() {
 
 func (a *attempt) append(q journal.Append) {
 	p, w := a.p, a.p.e.w
-	ask(p, &q.Key, func() journal.Appended { return w.store.append(q) }, func(r journal.Appended, ok bool) {
+	ask(p, &q.Key, func() journal.Appended { return w.store.append(q, p.boot) }, func(r journal.Appended, ok bool) {
 		if !ok {
 			w.after(w.between(10, 150), func() {
 				if !p.dead {

@@ -4,3 +4,6 @@ package sim
 
 // defaultSeeds is how many histories a test run plays.
 const defaultSeeds = 10_000
+
+// bugSeeds is in how many histories a bug must show.
+const bugSeeds = 3000

@@ -20,7 +20,8 @@ type openRoom struct {
 	members []*client
 	recent  []*chat.Record
 	joining []func()
-	pins    int    // owners that need the room
+	pins    int // owners that need the room
+	behind  int
 	shown   uint64 // the highest position that a member was shown
 }
 
@@ -76,6 +77,9 @@ func (r *openRoom) step(s room.Step) {
 	}
 	if s.Restarted {
 		r.recent = r.recent[:0]
+	}
+	if s.Close == room.CloseBehind {
+		r.behind++
 	}
 	if s.Close != "" {
 		r.close(s.Close)

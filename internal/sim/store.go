@@ -19,7 +19,9 @@ type store struct {
 	threads []*thread
 	segs    map[string]chat.Key
 	undo    []undone
+	downAt  int64
 	upSince int64
+	falls   int // failovers
 }
 
 // thread is a ledger with its truth.
@@ -27,14 +29,19 @@ type thread struct {
 	key chat.Key
 	l   *journal.Ledger
 	// truth is the fold of all that the ledger has; states has one for each
-	// record that was ever stored, by tag, those that were lost too.
+	// record that was ever stored, those that were lost too.
 	truth  *chat.State
-	states map[uint64]*chat.State
+	states map[place]*chat.State
 	epochs map[uint64]uint64 // a record's epoch, by tag
 	ended  map[string]uint64 // the tag of a run's end
 	lost   map[uint64]bool   // tags of records that a failover lost
 	dead   bool              // deleted at least once
+	losses int
 }
+
+// place names a record: a write that was lost and tried again has the same tag
+// elsewhere.
+type place struct{ pos, tag uint64 }
 
 // undone is what a failover needs to take a write back.
 type undone struct {
@@ -57,7 +64,7 @@ func newStore(w *world, threads int) *store {
 	for range threads {
 		s.threads = append(s.threads, &thread{
 			key: chat.Key{Realm: "r", Thread: w.id("t")}, l: journal.NewLedger(), truth: &chat.State{},
-			states: map[uint64]*chat.State{}, epochs: map[uint64]uint64{}, ended: map[string]uint64{}, lost: map[uint64]bool{},
+			states: map[place]*chat.State{}, epochs: map[uint64]uint64{}, ended: map[string]uint64{}, lost: map[uint64]bool{},
 		})
 	}
 	return s
@@ -89,12 +96,15 @@ func (s *store) save(t *thread) *undone {
 // failover loses the newest n writes.
 func (s *store) failover(n int) {
 	n = min(n, len(s.undo))
+	s.falls++
+	s.w.checker.holders()
 	for range n {
 		u := s.undo[len(s.undo)-1]
 		s.undo = s.undo[:len(s.undo)-1]
 		l := u.l
 		*u.t.l = l
 		u.t.truth = u.truth.Clip()
+		u.t.losses++
 		for _, tag := range u.tags {
 			u.t.lost[tag] = true
 		}
@@ -106,10 +116,11 @@ func (s *store) failover(n int) {
 		}
 		s.w.count("writes lost")
 	}
+	s.w.checker.vanished()
 	s.w.log("store: failover, %d writes lost", n)
 }
 
-func (s *store) append(a journal.Append) journal.Appended {
+func (s *store) append(a journal.Append, boot string) journal.Appended {
 	t, now := s.thread(a.Key), s.w.now
 	s.w.bug.appending(t.l, &a)
 	u := s.save(t)
@@ -118,6 +129,9 @@ func (s *store) append(a journal.Append) journal.Appended {
 		s.undo = s.undo[:len(s.undo)-1]
 		s.w.count("append " + r.Result.String())
 		return r
+	}
+	if m := t.l.Meta.Runs[a.Run]; m.Owner != boot && s.w.bug != FenceUnchecked {
+		s.w.fail("fence: %s wrote to %s, which %s owns", boot, a.Run, m.Owner)
 	}
 	s.stored(t, u, r.Records)
 	s.publish(t, journal.Notice{Epoch: t.l.Meta.Epoch, Records: r.Records})
@@ -154,7 +168,7 @@ func (s *store) stored(t *thread, u *undone, recs []*chat.Record) {
 	for _, r := range recs {
 		s.w.checker.record(t, r)
 		t.truth = t.truth.Apply(r)
-		t.states[r.Tag] = t.truth
+		t.states[place{r.Pos, r.Tag}] = t.truth
 		delete(t.lost, r.Tag) // a write that was lost and tried again
 		t.epochs[r.Tag] = t.l.Meta.Epoch
 		u.tags = append(u.tags, r.Tag)
@@ -203,7 +217,7 @@ func (s *store) reset(q journal.Reset, shown uint64) journal.Result {
 	s.w.log("store: %s reset from %d to %d, epoch %x", t.key.Thread, seen.Pos, q.Base.Pos, q.NewEpoch>>48)
 	s.w.checker.reset(t, seen, q, shown)
 	t.truth = q.Base.Clip()
-	t.states[q.Base.Tag], t.epochs[q.Base.Tag] = t.truth, q.NewEpoch
+	t.states[place{q.Base.Pos, q.Base.Tag}], t.epochs[q.Base.Tag] = t.truth, q.NewEpoch
 	u.tags = append(u.tags, q.Base.Tag)
 	s.publish(t, journal.Notice{Epoch: q.NewEpoch, Rev: t.l.Meta.Rev, Reset: true})
 	return r
@@ -282,7 +296,7 @@ func (s *store) publish(t *thread, n journal.Notice) {
 		if p == nil || p.room(t.key) == nil {
 			continue
 		}
-		if e.cut || (!s.w.calm && s.w.chance(0.03)) {
+		if e.cut || e.deaf || (!s.w.calm && s.w.chance(0.03)) {
 			continue
 		}
 		d := s.w.delay()

@@ -22,7 +22,7 @@ func (k *checker) record(t *thread, r *chat.Record) {
 		w.fail("store: log number %d follows %d", r.Log, st.Log)
 	case r.N > 0 && r.Seq != nextSeq(st, r):
 		w.fail("seq: the store gave %s envelope %d, expected %d", r.Run, r.Seq, nextSeq(st, r))
-	case t.states[r.Tag] != nil && !t.lost[r.Tag]:
+	case t.epochs[r.Tag] != 0 && !t.lost[r.Tag]:
 		w.fail("store: a tag was given twice")
 	}
 	if why := k.forbidden(t, st, r); why != "" {
@@ -138,6 +138,9 @@ func (k *checker) trimmed(t *thread) {
 func (k *checker) reset(t *thread, seen *chat.State, q journal.Reset, shown uint64) {
 	if diff := differInContent(q.Base, seen); diff != "" {
 		k.w.fail("reset: the new epoch of %s begins with something else than the store had: %s", t.key.Thread, diff)
+	}
+	if t.losses == 0 {
+		k.w.fail("reset: a new epoch of %s although nothing was lost", t.key.Thread)
 	}
 	if q.Base.Pos <= shown || q.Base.Log <= seen.Log {
 		k.w.fail("reset: the new epoch of %s begins at %d, but %d was shown", t.key.Thread, q.Base.Pos, shown)
