@@ -9,19 +9,24 @@ import (
 
 // Visit is what an edge knows of a connection or request when it hands it to a
 // dialect. A wire keeps it with the connection (for Socket.IO: Accept.Value),
-// so it holds nothing of the request, and nothing of a configuration but Site.
+// so it holds nothing of the request, and of a configuration only its Site.
 type Visit struct {
-	// Site names the handler that admitted the visitor; Rules follows the
-	// handler of that name through reloads.
-	Site  string
+	Site  Site
 	Creds identity.Credentials
-	// Admit turns credentials into a principal, under the handler's current
-	// configuration. Its error is identity.ErrUnauthenticated.
-	Admit func(ctx context.Context, c identity.Credentials) (identity.Principal, error)
+}
+
+// Site is the handler that admitted a visitor, as it is configured now: it
+// follows the handler's name through reloads, and admits nobody once there is
+// none of that name. One Site is shared by all its visitors.
+type Site interface {
+	Name() string
+	// Admit turns credentials into a principal. Its error is
+	// identity.ErrUnauthenticated.
+	Admit(ctx context.Context, c identity.Credentials) (identity.Principal, error)
 	// Recheck says whether a principal that was admitted may stay.
-	Recheck func(p identity.Principal, now time.Time) error
+	Recheck(p identity.Principal, now time.Time) error
 	// Rules are the handler's current ones for this dialect's admission.
-	Rules func() Rules
+	Rules() Rules
 }
 
 // Rules are a handler's options that a dialect obeys.

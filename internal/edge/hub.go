@@ -44,6 +44,7 @@ type Hub struct {
 	active   []*generation
 	browsers map[string]*identity.Browser
 	pages    map[page.Options]http.Handler
+	names    map[string]*siteNow
 	draining atomic.Bool
 
 	pilotoo *pilotooFace
@@ -54,7 +55,7 @@ func NewHub(j journal.Journal, o Options) *Hub {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	h := &Hub{journal: j, logger: o.Logger, browsers: make(map[string]*identity.Browser), pages: make(map[page.Options]http.Handler), keys: identity.NewSecrets(keyShelf{j.Shelf()}, time.Now)}
+	h := &Hub{journal: j, logger: o.Logger, browsers: make(map[string]*identity.Browser), pages: make(map[page.Options]http.Handler), names: make(map[string]*siteNow), keys: identity.NewSecrets(keyShelf{j.Shelf()}, time.Now)}
 	h.current.Store(&generation{})
 	h.rooms = room.New(j, room.Options{Now: h.now, Random: random, Logger: o.Logger})
 	h.conductor = conductor.New(j, h.rooms, conductor.Options{

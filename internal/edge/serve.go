@@ -26,7 +26,7 @@ func (h *Hub) Serve(s *Site, w http.ResponseWriter, r *http.Request, creds ident
 			return true
 		}
 	}
-	serve(w, r, h.visit(s, creds))
+	serve(w, r, &dialect.Visit{Site: h.siteNow(s.Name), Creds: creds})
 	return true
 }
 
@@ -110,34 +110,51 @@ func (h *Hub) browser(realm string) *identity.Browser {
 	return b
 }
 
-// visit is what a dialect learns of a visitor. It follows the site by name:
-// after a reload the current one of that name decides, and where there is none
-// any more nobody is admitted.
-func (h *Hub) visit(s *Site, creds identity.Credentials) *dialect.Visit {
-	name := s.Name
-	return &dialect.Visit{
-		Site: name, Creds: creds,
-		Admit: func(ctx context.Context, c identity.Credentials) (identity.Principal, error) {
-			auth := h.auth(name)
-			if auth == nil {
-				return identity.Principal{}, identity.ErrUnauthenticated
-			}
-			return auth.Authenticate(ctx, c)
-		},
-		Recheck: func(p identity.Principal, now time.Time) error {
-			auth := h.auth(name)
-			if auth == nil {
-				return identity.ErrUnauthenticated
-			}
-			return identity.Recheck(auth, p, now)
-		},
-		Rules: func() dialect.Rules {
-			if s := h.current.Load().sites[name]; s != nil {
-				return s.Rules
-			}
-			return dialect.Rules{}
-		},
+// siteNow is a site as it is configured now. It follows the name: after a reload
+// the current handler of that name decides, and where there is none any more
+// nobody is admitted.
+type siteNow struct {
+	hub  *Hub
+	name string
+}
+
+var _ dialect.Site = (*siteNow)(nil)
+
+// siteNow returns the one siteNow of a name, for all its visitors.
+func (h *Hub) siteNow(name string) *siteNow {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.names[name]
+	if n == nil {
+		n = &siteNow{h, name}
+		h.names[name] = n
 	}
+	return n
+}
+
+func (n *siteNow) Name() string { return n.name }
+
+func (n *siteNow) Admit(ctx context.Context, c identity.Credentials) (identity.Principal, error) {
+	auth := n.hub.auth(n.name)
+	if auth == nil {
+		return identity.Principal{}, identity.ErrUnauthenticated
+	}
+	return auth.Authenticate(ctx, c)
+}
+
+func (n *siteNow) Recheck(p identity.Principal, now time.Time) error {
+	auth := n.hub.auth(n.name)
+	if auth == nil {
+		return identity.ErrUnauthenticated
+	}
+	return identity.Recheck(auth, p, now)
+}
+
+func (n *siteNow) Rules() dialect.Rules {
+	if s := n.hub.current.Load().sites[n.name]; s != nil {
+		return s.Rules
+	}
+	return dialect.Rules{}
 }
 
 // auth is what the current configuration of a site admits by, or nil.

@@ -57,7 +57,7 @@ func (n *session) hold(ctx context.Context, thread string) (v *view, fresh bool,
 		v.seat.Hold()
 		return v, false, nil
 	}
-	limit := n.visit.Rules().RoomsPerConnection
+	limit := n.site.Rules().RoomsPerConnection
 	if limit == 0 {
 		limit = MaxRooms
 	}
@@ -80,6 +80,9 @@ func (n *session) keep(thread string, v *view, fresh bool) {
 			v.seat.Leave()
 			return
 		}
+		if n.views == nil {
+			n.views = make(map[string]*view)
+		}
 		n.views[thread] = v
 		n.mu.Unlock()
 	}
@@ -101,7 +104,7 @@ func (n *session) messages(ctx context.Context, c MessagesCommand, reply answer)
 	if err != nil {
 		return err
 	}
-	limit := n.visit.Rules().History
+	limit := n.site.Rules().History
 	if limit == 0 {
 		limit = DefaultHistory
 	}
@@ -118,7 +121,7 @@ func (n *session) messages(ctx context.Context, c MessagesCommand, reply answer)
 
 func (n *session) start(ctx context.Context, c StartCommand, reply answer) error {
 	v, fresh, err := n.hold(ctx, c.ThreadID)
-	if errors.Is(err, chat.ErrNoThread) && n.visit.Rules().AutoCreate {
+	if errors.Is(err, chat.ErrNoThread) && n.site.Rules().AutoCreate {
 		if _, made := n.server.o.Desk.Create(ctx, n.who, dialect.NewThread{ID: c.ThreadID}); made != nil {
 			return err
 		}
@@ -162,7 +165,7 @@ func (n *session) begin(ctx context.Context, c StartCommand) (dialect.Started, e
 	if err == nil {
 		started, err = n.server.o.Desk.Start(ctx, n.who, dialect.Start{
 			Thread: c.ThreadID, Dialect: "pilotoo", Message: m, Fork: c.ForkFrom, Tools: c.ClientTools,
-			OneRun: true, RefuseWaiting: n.visit.Rules().RefuseWaiting,
+			OneRun: true, RefuseWaiting: n.site.Rules().RefuseWaiting,
 		})
 	}
 	if err != nil && !fault(err) {

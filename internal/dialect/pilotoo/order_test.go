@@ -74,10 +74,7 @@ func serveLate(t *testing.T) (base, s *site, desk *late) {
 	server := pilotoo.NewServer(pilotoo.Options{Desk: desk})
 	wire := socketio.NewServer(socketio.Options{}, server)
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		wire.Accept(w, r, socketio.Accept{MaxPayload: 1 << 20, Value: &dialect.Visit{
-			Site: "site", Creds: identity.FromRequest(r), Admit: base.guests.Authenticate, Recheck: base.guests.Recheck,
-			Rules: func() dialect.Rules { return dialect.Rules{} },
-		}})
+		wire.Accept(w, r, socketio.Accept{MaxPayload: 1 << 20, Value: &dialect.Visit{Site: guestSite{base.guests}, Creds: identity.FromRequest(r)}})
 	}))
 	t.Cleanup(func() {
 		wire.Close()

@@ -73,7 +73,7 @@ func (s *Server) ServeRoute(w http.ResponseWriter, r *http.Request, q Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), commandTimeout)
 	defer cancel()
-	p, err := q.Visit.Admit(ctx, q.Visit.Creds)
+	p, err := q.Visit.Site.Admit(ctx, q.Visit.Creds)
 	if err != nil {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		problem(w, http.StatusUnauthorized, "UNAUTHORIZED", "sign in first")

@@ -95,19 +95,20 @@ func (s *Server) Connect(ctx context.Context, sock *socketio.Socket, auth json.R
 	} else if present {
 		creds = creds.WithToken(token)
 	}
-	p, err := visit.Admit(ctx, creds)
+	p, err := visit.Site.Admit(ctx, creds)
 	if err != nil {
-		s.o.Logger.Debug("a socket was refused", "site", visit.Site, "reason", identity.Reason(err))
+		s.o.Logger.Debug("a socket was refused", "site", visit.Site.Name(), "reason", identity.Reason(err))
 		return unauthorized
 	}
-	n := newSession(s, sock, visit, p)
-	if !s.enter(n) {
-		return &socketio.ConnectError{Message: "too many connections"}
+	n := &session{server: s, sock: sock, site: visit.Site, who: p, client: visit.Site.Name() + "\x00" + p.Key()}
+	if s.full(n) {
+		return tooMany
 	}
 	sock.Data = n
-	// The connection may go away before Connected: its context tells.
 	return nil
 }
+
+var tooMany = &socketio.ConnectError{Message: "too many connections"}
 
 var unauthorized = &socketio.ConnectError{Message: identity.ErrUnauthenticated.Error()}
 
@@ -134,6 +135,7 @@ func (s *Server) Connected(sock *socketio.Socket) {
 	n := sock.Data.(*session)
 	s.mu.Lock()
 	s.sessions[n] = struct{}{}
+	s.clients[n.client]++
 	s.mu.Unlock()
 	_ = sock.Send(s.hello)
 }
@@ -150,40 +152,25 @@ func (s *Server) Disconnect(sock *socketio.Socket, _ string) {
 	n.close()
 }
 
-// enter counts a connection against its principal's limit.
-func (s *Server) enter(n *session) bool {
-	limit := n.visit.Rules().ConnectionsPerClient
+// full says whether the principal has as many connections as it may. It is
+// asked before one is counted, so a burst may go over by those under way.
+func (s *Server) full(n *session) bool {
+	limit := n.site.Rules().ConnectionsPerClient
 	if limit == 0 {
 		limit = defaultConnections
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.clients[n.client] >= limit {
-		return false
-	}
-	s.clients[n.client]++
-	// A connection that goes away between Connect and Connected is never told
-	// to Disconnect: its own context ends the count.
-	context.AfterFunc(n.sock.Context(), func() { s.forget(n) })
-	return true
-}
-
-func (s *Server) forget(n *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n.counted {
-		n.counted = false
-		if s.clients[n.client]--; s.clients[n.client] <= 0 {
-			delete(s.clients, n.client)
-		}
-	}
+	return s.clients[n.client] >= limit
 }
 
 func (s *Server) leave(n *session) {
-	s.forget(n)
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	delete(s.sessions, n)
-	s.mu.Unlock()
+	if s.clients[n.client]--; s.clients[n.client] <= 0 {
+		delete(s.clients, n.client)
+	}
 }
 
 // recheck closes sockets whose principal the configuration in force would not

@@ -27,40 +27,39 @@ const (
 // session is one identified socket. Commands that speak of a thread are carried
 // out in the order in which they came; a cancel or a detach runs beside them,
 // so that a slow command never keeps a run from being stopped.
+//
+// What only a session that sends commands needs is made when the first comes:
+// most sockets only watch.
 type session struct {
 	server *Server
 	sock   *socketio.Socket
-	visit  *dialect.Visit
+	site   dialect.Site
 	who    identity.Principal
-	client string // the principal's key, for the limit on connections
-	pace   *rate.Limiter
-	beside chan struct{}
-
-	// counted is guarded by server.mu.
-	counted bool
+	client string        // the principal's key, for the limit on connections
+	pace   *rate.Limiter // used by the socket's reader alone
 
 	mu      sync.Mutex
 	queue   []waiting
 	queued  int // bytes of queue
+	beside  int // commands that run beside the queue
 	working bool
 	closed  bool
 	views   map[string]*view
 }
 
-func newSession(s *Server, sock *socketio.Socket, v *dialect.Visit, p identity.Principal) *session {
-	r := v.Rules()
-	if r.CommandsPerSecond == 0 {
-		r.CommandsPerSecond = defaultRate
+// limited says whether a command comes too soon after others.
+func (n *session) limited() bool {
+	if n.pace == nil {
+		r := n.site.Rules()
+		if r.CommandsPerSecond == 0 {
+			r.CommandsPerSecond = defaultRate
+		}
+		if r.CommandBurst == 0 {
+			r.CommandBurst = max(defaultBurst, int(r.CommandsPerSecond))
+		}
+		n.pace = rate.NewLimiter(rate.Limit(r.CommandsPerSecond), r.CommandBurst)
 	}
-	if r.CommandBurst == 0 {
-		r.CommandBurst = max(defaultBurst, int(r.CommandsPerSecond))
-	}
-	return &session{
-		server: s, sock: sock, visit: v, who: p, client: v.Site + "\x00" + p.Key(), counted: true,
-		pace:   rate.NewLimiter(rate.Limit(r.CommandsPerSecond), r.CommandBurst),
-		beside: make(chan struct{}, besideLimit),
-		views:  make(map[string]*view),
-	}
+	return !n.pace.AllowN(n.server.o.Now(), 1)
 }
 
 // waiting is a command whose turn has not come.
@@ -75,7 +74,7 @@ func (n *session) event(e socketio.Event) {
 	switch {
 	case !n.check():
 		return
-	case !n.pace.AllowN(n.server.o.Now(), 1):
+	case n.limited():
 		reply.refuse(e.Name, &Error{CodeInvalid, "too many commands; slow down"})
 		return
 	case len(e.Args) != 1 || len(e.Attachments) > 0:
@@ -124,18 +123,22 @@ func (s *Server) spawn(f func()) bool {
 }
 
 func (n *session) runBeside(name string, run func(), reply answer) {
-	select {
-	case n.beside <- struct{}{}:
-	default:
+	n.mu.Lock()
+	full := n.beside >= besideLimit
+	if !full {
+		n.beside++
+	}
+	n.mu.Unlock()
+	if full {
 		reply.refuse(name, &Error{CodeInvalid, "too many commands are waiting; slow down"})
 		return
 	}
-	if !n.server.spawn(func() {
-		defer func() { <-n.beside }()
+	n.server.spawn(func() {
 		run()
-	}) {
-		<-n.beside
-	}
+		n.mu.Lock()
+		n.beside--
+		n.mu.Unlock()
+	})
 }
 
 func (n *session) work() {
@@ -158,7 +161,7 @@ func (n *session) work() {
 // check closes the socket of a principal that may not stay. The client is told
 // not to come back by itself, since it would be refused.
 func (n *session) check() bool {
-	if n.visit.Recheck(n.who, n.server.o.Now()) == nil {
+	if n.site.Recheck(n.who, n.server.o.Now()) == nil {
 		return true
 	}
 	n.sock.Disconnect(true)
