@@ -90,6 +90,9 @@ type Event struct {
 	Todos    []chat.Todo
 	// Value is a state, activity, custom value or usage.
 	Value jsontext.Value
+	// Rewrite says of a text delta that Text is all of the block's text, in
+	// place of what the agent had said of it before.
+	Rewrite bool
 	// Failed and Detached belong to the end of a subagent, Done to a step's.
 	Failed, Detached, Done bool
 	// TaskID and Child name the background task of a subagent, where known.

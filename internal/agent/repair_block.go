@@ -81,6 +81,9 @@ func (r *Repair) block(l *lane, ev Event) []chat.Entry {
 				return out
 			}
 		}
+		if ev.Rewrite && live && l == &r.text {
+			out = r.rewrite(l, b)
+		}
 		return append(out, r.write(l, b, ev.Text)...)
 	}
 	if !live {
@@ -112,6 +115,29 @@ func (r *Repair) openBlock(l *lane, k string) ([]chat.Entry, *block) {
 	}
 	l.waiters = append(l.waiters, b)
 	return r.relieve(l), b
+}
+
+// rewrite takes back what a block has said. What was shown cannot be told
+// otherwise in deltas: its part ends, and another takes its place (PIL-222).
+func (r *Repair) rewrite(l *lane, b *block) []chat.Entry {
+	b.held = ""
+	if b != l.open {
+		l.waiting -= len(b.text)
+		b.text = nil
+		return nil
+	}
+	if !r.part() {
+		return nil
+	}
+	old := b.part
+	b.part = r.run.Answer + l.mark + strconv.Itoa(l.next)
+	l.next++
+	r.used[b.part] = true
+	l.last = b.part
+	return []chat.Entry{
+		r.entry(l.end, &chat.BlockBody{Part: old}),
+		r.entry(l.start, &chat.BlockBody{Part: b.part, Replaces: old}),
+	}
 }
 
 // relieve ends the open block for the sake of those that wait, once they are

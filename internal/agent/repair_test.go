@@ -27,6 +27,9 @@ func newRun() *chat.Run {
 func line(e chat.Entry) string {
 	switch b := e.Body.(type) {
 	case *chat.BlockBody:
+		if b.Replaces != "" {
+			return fmt.Sprintf("%s %s for %s", e.Kind, b.Part, b.Replaces)
+		}
 		return fmt.Sprintf("%s %s", e.Kind, b.Part)
 	case *chat.DeltaBody:
 		return fmt.Sprintf("%s %s %q", e.Kind, b.Part, b.Text)
@@ -113,6 +116,12 @@ func TestRepair(t *testing.T) {
 			[]Event{start("m"), delta("n", "x"), end("n"), delta("o", "y"), end("m")}, Outcome{Status: chat.RunComplete},
 			"text.start A\ntext.end A\ntext.start A-1\ntext.delta A-1 \"x\"\ntext.end A-1\n" +
 				"text.start A-2\ntext.delta A-2 \"y\"\ntext.end A-2\n"},
+		{"PIL-222 text that is taken back ends, and another text has all of the new",
+			[]Event{start("m"), delta("m", "helo"), {Kind: chat.KindTextDelta, ID: "m", Text: "hello", Rewrite: true}, delta("m", "!"), end("m")}, Outcome{Status: chat.RunComplete},
+			"text.start A\ntext.delta A \"helo\"\ntext.end A\ntext.start A-1 for A\ntext.delta A-1 \"hello\"\ntext.delta A-1 \"!\"\ntext.end A-1\n"},
+		{"PIL-222 text that nobody was shown yet is just changed",
+			[]Event{start("m"), delta("n", "helo"), {Kind: chat.KindTextDelta, ID: "n", Text: "hello", Rewrite: true}, end("n"), end("m")}, Outcome{Status: chat.RunComplete},
+			"text.start A\ntext.end A\ntext.start A-1\ntext.delta A-1 \"hello\"\ntext.end A-1\n"},
 		{"PIL-116 reasoning has ids of its own, beside a text of the same id",
 			[]Event{think("m", "h"), delta("m", "a"), {Kind: chat.KindReasoningEnd, ID: "m"}, think("m", "i")}, Outcome{Status: chat.RunComplete},
 			"reasoning.start A-r0\nreasoning.delta A-r0 \"h\"\ntext.start A\ntext.delta A \"a\"\nreasoning.end A-r0\n" +

@@ -64,9 +64,11 @@ type (
 		Segment string         `json:"segment,omitempty"`
 		Usage   jsontext.Value `json:"usage,omitzero"`
 	}
-	// BlockBody begins or ends a text or reasoning block.
+	// BlockBody begins or ends a text or reasoning block. Replaces names an
+	// ended text part whose text the new one takes back (PIL-222).
 	BlockBody struct {
-		Part string `json:"part"`
+		Part     string `json:"part"`
+		Replaces string `json:"replaces,omitempty"`
 	}
 	// DeltaBody adds to a text or reasoning block, or to a call's arguments.
 	DeltaBody struct {

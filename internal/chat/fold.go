@@ -193,6 +193,9 @@ func (run *Run) applyPart(r *Record, body Body) {
 	case *BlockBody:
 		switch r.Kind {
 		case KindTextStart:
+			if b.Replaces != "" {
+				run.change(b.Replaces, func(p *Part) { p.Text = nil })
+			}
 			run.begin(&Part{ID: b.Part, Type: PartText, Open: true, Segment: segment})
 		case KindReasoningStart:
 			run.begin(&Part{ID: b.Part, Type: PartReasoning, Open: true, Segment: segment})

@@ -54,7 +54,7 @@ func full(k Kind) Body {
 	case KindRunEnd:
 		return &RunEndBody{Status: RunError, Cause: CauseLogLost, Code: "c", Text: "t", Message: m, Segment: "s", Usage: v}
 	case KindTextStart, KindTextEnd, KindReasoningStart, KindReasoningEnd:
-		return &BlockBody{Part: "p"}
+		return &BlockBody{Part: "p", Replaces: "o"}
 	case KindTextDelta, KindReasoningDelta, KindToolArgs:
 		return &DeltaBody{Part: "p", Text: "\"\n\u2028😀"}
 	case KindReasoningEncrypted:

@@ -81,8 +81,15 @@ type Node struct {
 func NodesOf(entries []Entry) map[string]Node {
 	nodes := make(map[string]Node)
 	add := func(m *Message) {
-		if m != nil {
-			nodes[m.ID] = Node{Role: m.Role, Parent: m.Parent, ForkOf: m.ForkOf}
+		if m == nil {
+			return
+		}
+		nodes[m.ID] = Node{Role: m.Role, Parent: m.Parent, ForkOf: m.ForkOf}
+		// A dialect that shows one message per text part shows the parts' ids.
+		for _, p := range m.Parts {
+			if p.Type == PartText && p.ID != m.ID {
+				nodes[p.ID] = Node{Role: m.Role, Parent: m.Parent}
+			}
 		}
 	}
 	for _, e := range entries {

@@ -92,6 +92,11 @@ func TestNodesOf(t *testing.T) {
 	if !ok || n.Role != User || h.nodes[a1].Role != Assistant || h.nodes[a1].Parent != m1 {
 		t.Errorf("PIL-036 the index has %+v", h.nodes)
 	}
+	m := &Message{ID: "a", Role: Assistant, Parts: []*Part{{ID: "a", Type: PartText}, {ID: "a-1", Type: PartText}, {ID: "c", Type: PartTool}}}
+	nodes := NodesOf([]Entry{{Kind: KindRunEnd, Body: &RunEndBody{Message: m}}})
+	if nodes["a-1"].Role != Assistant || len(nodes) != 2 {
+		t.Errorf("PIL-035 the ids that windows are shown are not all taken: %+v", nodes)
+	}
 	if _, ok := h.nodes[RunNode("r2")]; !ok {
 		t.Errorf("the run is not in %+v", h.nodes)
 	}

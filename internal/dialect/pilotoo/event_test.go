@@ -1,6 +1,7 @@
 package pilotoo
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -90,6 +91,37 @@ func TestEnds(t *testing.T) {
 		if h.Replay != nil {
 			t.Errorf("PIL-163 %s: a replay of a run that has ended", c.name)
 		}
+	}
+}
+
+// PIL-222: an agent that rewrites what it said. Windows see the text end and
+// another begin; the history has only the last.
+func TestTextIsTakenBack(t *testing.T) {
+	w := newWorld(t)
+	run := w.open()
+	from := len(w.changes)
+	w.text(run, "p1", "helo")
+	w.write(chat.KindTextStart, run, &chat.BlockBody{Part: "p2", Replaces: "p1"})
+	w.write(chat.KindTextDelta, run, &chat.DeltaBody{Part: "p2", Text: "hello"})
+	w.write(chat.KindTextEnd, run, &chat.BlockBody{Part: "p2"})
+	w.end(run, chat.End{Status: chat.RunComplete})
+	var kinds []string
+	for _, e := range w.envelopes(from) {
+		var v struct {
+			Event struct{ Type, MessageID, Delta string }
+		}
+		if err := json.Unmarshal(e, &v); err != nil {
+			t.Fatal(err)
+		}
+		kinds = append(kinds, strings.TrimPrefix(v.Event.Type, "TEXT_MESSAGE_")+" "+v.Event.MessageID+v.Event.Delta)
+	}
+	want := []string{"START p1", "CONTENT p1helo", "END p1", "START p2", "CONTENT p2hello", "END p2", "RUN_FINISHED "}
+	if !slices.Equal(kinds, want) {
+		t.Errorf("PIL-222 windows saw %q", kinds)
+	}
+	h := readHistory(t, w.history(len(w.changes)))
+	if n := len(h.Messages); n != 2 || h.Messages[1].Content != "hello" || h.Messages[1].ID != "p2" {
+		t.Errorf("PIL-222 the history has %+v", h.Messages)
 	}
 }
 
