@@ -140,6 +140,8 @@ func TestAnswersAreSplit(t *testing.T) {
 		{"calls before a text", []*chat.Part{call("c1"), call("c2"), say("a", "x")}, "c1[c1 c2] a"},
 		{"reasoning before a text", []*chat.Part{think("r1", "h"), think("r2", "m"), say("a", "x")}, "a(h\n\nm)"},
 		{"reasoning before a call", []*chat.Part{say("a", "x"), think("r1", "h"), call("c1")}, "a(h)[c1]"},
+		{"reasoning before a call before any text", []*chat.Part{think("r1", "h"), call("c1"), say("a", "x")}, "c1(h)[c1] a"},
+		{"reasoning before a call between texts", []*chat.Part{say("a", "x"), think("r1", "h"), call("c1"), say("b", "y")}, "a(h)[c1] b"},
 		{"reasoning alone", []*chat.Part{think("r1", "h")}, "a(h)"},
 		{"nothing", nil, ""},
 		{"empty blocks", []*chat.Part{say("a", ""), think("r1", "")}, ""},

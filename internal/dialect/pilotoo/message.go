@@ -80,9 +80,9 @@ func shown(m *chat.Message, tasks []chat.Task) []*message {
 }
 
 // split shows an answer's parts: a message for each text, with the id of its
-// part. Calls stand with the text before them, reasoning with the text after
-// it. Calls before any text make a message of their own, under the first one's
-// id; an answer of mere reasoning is one under the answer's id. A task stands
+// part. Calls stand with the text before them, reasoning with the text or call
+// after it. Calls before any text make a message of their own, under the first
+// one's id; an answer of mere reasoning is one under the answer's id. A task stands
 // with the call that began it. What is empty is left out.
 func split(answer string, created int64, parts []*chat.Part, tasks []chat.Task) []*message {
 	var list []*message
@@ -112,6 +112,8 @@ func split(answer string, created int64, parts []*chat.Part, tasks []chat.Task) 
 		case chat.PartTool:
 			m := last(p.ID)
 			m.calls = append(m.calls, p)
+			m.think(thought)
+			thought = nil
 			for i := range tasks {
 				if tasks[i].Call == p.ID {
 					m.task = &tasks[i]
@@ -132,6 +134,9 @@ func split(answer string, created int64, parts []*chat.Part, tasks []chat.Task) 
 }
 
 func (m *message) think(thought []string) {
+	if len(thought) == 0 {
+		return
+	}
 	if m.reasoning != "" {
 		thought = append([]string{m.reasoning}, thought...)
 	}
