@@ -32,7 +32,7 @@ func parseConversation(b []byte) (t dialect.NewThread, err *Error) {
 		return t, err
 	}
 	if utf8.RuneCountInString(t.Title) > MaxTitle || strings.IndexFunc(t.Title, control) >= 0 {
-		return t, invalid("title may have %d characters and no control characters", MaxTitle)
+		return t, invalid("title must have at most %d characters and no control characters", MaxTitle)
 	}
 	return t, nil
 }

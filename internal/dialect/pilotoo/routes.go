@@ -26,18 +26,18 @@ const (
 	maxPage             = 200
 )
 
-// routes are the first segments of the paths of PIL-197. The ones that a
-// gateway does not serve itself go to a configured upstream.
-var routes = []string{
-	"health", "protocol", "conversations", "attachments",
-	"agents", "agent-admin", "presentations", "usage", "schedules", "model-gateway",
-}
+// The first segments of the paths of PIL-195 and PIL-197: those that a gateway
+// serves itself, and those that go to a configured upstream.
+var (
+	ownRoutes       = []string{"health", "protocol", "conversations", "attachments"}
+	forwardedRoutes = []string{"agents", "agent-admin", "presentations", "usage", "schedules", "model-gateway"}
+)
 
 // IsRoute says whether path, which begins with a slash, is one of the
 // protocol's HTTP routes.
 func IsRoute(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	return strings.HasPrefix(path, "/") && slices.Contains(routes, first)
+	return strings.HasPrefix(path, "/") && (slices.Contains(ownRoutes, first) || slices.Contains(forwardedRoutes, first))
 }
 
 // IsAnonymous says whether the route answers anybody (PIL-195).
@@ -51,8 +51,8 @@ func IsAnonymous(path string) bool {
 type Request struct {
 	Path  string
 	Visit *dialect.Visit
-	// Origins admits the Origin of a request that a browser's cookie came with;
-	// nil admits the request's own host only.
+	// Origins admits pages of other hosts: to read answers, and to change what
+	// a browser's cookie gives access to. Nil admits the request's own host only.
 	Origins func(origin string, r *http.Request) bool
 	// Upstream serves what a gateway does not, or is nil.
 	Upstream http.Handler
@@ -62,7 +62,11 @@ type Request struct {
 func (s *Server) ServeRoute(w http.ResponseWriter, r *http.Request, q Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
-	first, rest, _ := strings.Cut(strings.Trim(q.Path, "/"), "/")
+	first, rest, _ := strings.Cut(strings.TrimPrefix(q.Path, "/"), "/")
+	// Which pages may read what an upstream answers, the upstream says.
+	if slices.Contains(ownRoutes, first) && cors(w, r, q.Origins) {
+		return
+	}
 	switch {
 	case first == "health":
 		anonymous(w, r, []byte(`{"status":"ok"}`))

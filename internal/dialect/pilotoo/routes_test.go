@@ -139,6 +139,14 @@ func TestConversations(t *testing.T) {
 	if resp, _ := s.request(t, "POST", "/conversations", "ann", `{"title":"`+strings.Repeat("x", 1<<20)+`"}`); resp.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("a large body: %d", resp.StatusCode)
 	}
+	for id, path := range map[string]string{"ends/": "ends%2F", "a b": "a%20b", "é/%?": "%C3%A9%2F%25%3F"} {
+		if resp, body := s.request(t, "POST", "/conversations", "ann", `{"id":"`+id+`"}`); resp.StatusCode != http.StatusCreated {
+			t.Errorf("PIL-198 POST of the id %q: %d %s", id, resp.StatusCode, body)
+		}
+		if resp, body := s.request(t, "GET", "/conversations/"+path, "ann", ""); resp.StatusCode != http.StatusOK || !strings.Contains(body, id) {
+			t.Errorf("PIL-198 GET of the id %q: %d %s", id, resp.StatusCode, body)
+		}
+	}
 }
 
 func TestUploads(t *testing.T) {
@@ -204,5 +212,48 @@ func TestForeignPagesChangeNothing(t *testing.T) {
 	}
 	if resp, _ := s.request(t, "POST", "/conversations", "ann", "", "Origin", "https://app.example"); resp.StatusCode != http.StatusCreated {
 		t.Errorf("a token from another origin: %d", resp.StatusCode)
+	}
+}
+
+// A page of another host that the site names reads and changes with a token;
+// any other page's browser is told nothing that lets it.
+func TestPagesOfNamedHostsUseTheRoutes(t *testing.T) {
+	const named = "https://app.example"
+	s := serve(t, func(c *edge.Site) {
+		c.Origins = func(origin string, _ *http.Request) bool { return origin == named }
+		c.Pilotoo.Upstream = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	})
+	closed := serve(t, nil)
+	cases := []struct {
+		name         string
+		site         *site
+		method, path string
+		who, origin  string
+		status       int
+		readable     bool
+	}{
+		{"a preflight of a named page", s, "OPTIONS", "/conversations", "", named, http.StatusNoContent, true},
+		{"its request", s, "POST", "/conversations", "ann", named, http.StatusCreated, true},
+		{"its request without a token", s, "GET", "/conversations", "", named, http.StatusUnauthorized, true},
+		{"what anybody may read", s, "GET", "/protocol", "", named, http.StatusOK, true},
+		{"a preflight of another page", s, "OPTIONS", "/conversations", "", "https://evil.example", http.StatusUnauthorized, false},
+		{"a request of another page", s, "GET", "/conversations", "ann", "https://evil.example", http.StatusOK, false},
+		{"a preflight for an upstream", s, "OPTIONS", "/usage", "", named, http.StatusUnauthorized, false},
+		{"an upstream's answer", s, "GET", "/usage", "ann", named, http.StatusOK, false},
+		{"a site that names nobody", closed, "OPTIONS", "/conversations", "", named, http.StatusUnauthorized, false},
+	}
+	for _, c := range cases {
+		headers := []string{"Origin", c.origin}
+		if c.method == "OPTIONS" {
+			headers = append(headers, "Access-Control-Request-Method", "POST")
+		}
+		resp, body := c.site.request(t, c.method, c.path, c.who, "", headers...)
+		if resp.StatusCode != c.status {
+			t.Errorf("%s: %d %s, want %d", c.name, resp.StatusCode, body, c.status)
+		}
+		want := map[bool]string{true: named}[c.readable]
+		if got := resp.Header.Get("Access-Control-Allow-Origin"); got != want {
+			t.Errorf("%s: readable for %q, want %q", c.name, got, want)
+		}
 	}
 }
