@@ -205,7 +205,11 @@ func TestTasksAreBounded(t *testing.T) {
 	for i := range 3 * maxTasks {
 		h.write(NewEntry(KindTask, "", &TaskBody{Task: Task{ID: fmt.Sprint(i), Status: "running"}}))
 	}
+	was, text := h.st, written(t, h.st)
 	h.write(NewEntry(KindTask, "", &TaskBody{Task: Task{ID: fmt.Sprint(3*maxTasks - 1), Status: "finished"}}))
+	if written(t, was) != text {
+		t.Error("a state that was returned has changed")
+	}
 	if n := len(h.st.Tasks); n != maxTasks || h.st.Tasks[n-1].Status != "finished" {
 		t.Errorf("%d tasks, the last is %+v", n, h.st.Tasks[n-1])
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/parlance-gateway/parlance/internal/agent"
 	"github.com/parlance-gateway/parlance/internal/chat"
-	"github.com/parlance-gateway/parlance/internal/journal"
 )
 
 // detaches says whether an agent has the ability to let subagents go.
@@ -74,10 +73,7 @@ func (c *Conductor) background(ctx context.Context, parent chat.Key, owner chat.
 	if err := c.tellTask(ctx, parent, task); err != nil {
 		return err
 	}
-	st := d.after()
-	if r := st.Run(s.Run); r != nil && d.Result == journal.Done {
-		c.own(child, d.Epoch, d.Fences[s.Run], r, st, rest)
-	}
+	c.takeUp(child, s.Run, d, rest)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parlance-gateway/parlance/internal/agent"
+	"github.com/parlance-gateway/parlance/internal/agent/echo"
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/journal"
 )
@@ -361,4 +363,103 @@ func TestAnswerOfTheLargestSizeEnds(t *testing.T) {
 	if end := tape.end(run); end.Code != chat.CodeAnswerTooLong || len(content(end)) != agent.MaxAnswer {
 		t.Errorf("ended %s %s with %d bytes", end.Status, end.Code, len(content(end)))
 	}
+}
+
+func TestOutageAtTheEndEndsNobodysRun(t *testing.T) {
+	w := newWorld(t)
+	e := w.hasty(realmOf(&script{run: says("whole")}), 30*time.Millisecond)
+	tape := w.tape(e.create("t"))
+	var tries atomic.Int32
+	e.link.set(func(call any) error {
+		c, ok := call.(journal.Commit)
+		if ok && c.Entries[0].Kind == chat.KindRunEnd && tries.Add(1) < 8 { // longer than a command tries
+			return errCut
+		}
+		return nil
+	}, nil)
+	run, _ := e.start("t", say("m1", "hi"))
+	if end := tape.end(run); end.Status != chat.RunComplete || content(end) != "whole" {
+		t.Errorf("ended as %+v", end)
+	}
+	tape.whole()
+}
+
+func TestCommandThatHasNoAnswerSaysSo(t *testing.T) {
+	w := newWorld(t)
+	e := w.hasty(echoes(), 30*time.Millisecond)
+	tape := w.tape(e.create("t"))
+	e.link.set(func(call any) error {
+		if _, ok := call.(journal.Commit); ok {
+			return errCut
+		}
+		return nil
+	}, nil)
+	if _, _, err := e.StartRun(context.Background(), ann, "t", say("m1", "hi")); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("a message: %v", err)
+	}
+	e.link.set(nil, nil)
+	run, _ := e.start("t", say("m1", "hi")) // the client may send it again
+	tape.end(run)
+	tape.whole()
+}
+
+func TestTaskEndsAreToldThoughAnswersAreLost(t *testing.T) {
+	w := newWorld(t)
+	e := w.edge(realmOf(echo.New(echo.Config{Delay: -1, Sub: 500 * time.Millisecond})))
+	tape := w.tape(e.create("t"))
+	run, segment := e.start("t", say("m1", "/sub"))
+	call := tape.kind(run, chat.KindSubagentStart).Body.(*chat.SubagentStartBody).Subagent.Call
+	var mu sync.Mutex
+	told := map[journal.CommandID]bool{}
+	e.link.set(nil, func(call any) error {
+		c, ok := call.(journal.Commit)
+		mu.Lock()
+		defer mu.Unlock()
+		if !ok || told[c.Command] {
+			return nil
+		}
+		told[c.Command] = true
+		return errCut
+	})
+	if err := e.DetachCalls(context.Background(), ann, segment, call); err != nil {
+		t.Fatal(err)
+	}
+	over := func(status string) func(*chat.Record) bool {
+		return func(r *chat.Record) bool {
+			b, ok := r.Body.(*chat.TaskBody)
+			return ok && b.Task.Status == status
+		}
+	}
+	task := tape.until("the task", over("running")).Body.(*chat.TaskBody).Task
+	child := w.tape(chat.Key{Realm: "r", Thread: task.Child})
+	tape.until("PIL-108 the task's end", over("finished"))
+	child.until("PIL-108 the task's end", over("finished"))
+	tape.end(run)
+	child.whole()
+}
+
+// TestStopBeforeTheFirstLook: the run is stopped between the commit that began
+// it and the owner's first look at the thread.
+func TestStopBeforeTheFirstLook(t *testing.T) {
+	w := newWorld(t)
+	aborted := make(chan struct{})
+	s := &script{run: func(ctx context.Context, _ *agent.Call, _ func(agent.Event) error) agent.Outcome {
+		<-ctx.Done() // it says nothing, so no append tells it
+		close(aborted)
+		return agent.Outcome{Status: chat.RunCancelled}
+	}, retry: true}
+	a, b := w.edge(realmOf(s)), w.edge(realmOf(s))
+	tape := w.tape(a.create("t"))
+	run, segment := a.start("t", say("m1", "hi"))
+	tape.kind(run, chat.KindRunActive)
+	if err := b.Cancel(context.Background(), ann, segment, false); err != nil {
+		t.Fatal(err)
+	}
+	if end := tape.end(run); end.Status != chat.RunCancelled {
+		t.Errorf("PIL-097 ended as %+v", end)
+	}
+	if len(s.called()) > 0 {
+		<-aborted
+	}
+	tape.whole()
 }

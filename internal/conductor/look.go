@@ -128,7 +128,7 @@ func (c *Conductor) expire(ctx context.Context, i journal.DueItem) error {
 			return err
 		}
 		if out.Segment != "" {
-			c.takeUp(i.Key, out.Run, d)
+			c.takeUp(i.Key, out.Run, d, nil)
 		}
 	}
 	return nil

@@ -97,7 +97,7 @@ func (c *Conductor) StartRun(ctx context.Context, p identity.Principal, thread s
 	if err != nil {
 		return "", "", err
 	}
-	c.takeUp(key, s.Run, d)
+	c.takeUp(key, s.Run, d, nil)
 	c.trim(key, d.View.Meta)
 	return s.Run, s.Segment, nil
 }
@@ -121,7 +121,7 @@ func (c *Conductor) AnswerQuestion(ctx context.Context, p identity.Principal, th
 		out.Segment = string(d.Before)
 	}
 	if out.Segment != "" {
-		c.takeUp(key, out.Run, d)
+		c.takeUp(key, out.Run, d, nil)
 	}
 	return out, nil
 }

@@ -58,12 +58,13 @@ func (r *runner) post(m mail) {
 }
 
 // takeUp starts the attempt that a command of this edge has just made, or, if
-// the command's first reply was lost, the one that the store has.
-func (c *Conductor) takeUp(key chat.Key, run string, d done) {
+// the command's first reply was lost, the one that the store has. with is as
+// for own.
+func (c *Conductor) takeUp(key chat.Key, run string, d done, with agent.Agent) {
 	if d.Result == journal.Done {
 		st := d.after()
 		if r := st.Run(run); r != nil {
-			c.own(key, d.Epoch, d.Fences[run], r, st, nil)
+			c.own(key, d.Epoch, d.Fences[run], r, st, with)
 		}
 		return
 	}
@@ -76,7 +77,7 @@ func (c *Conductor) takeUp(key chat.Key, run string, d done) {
 	st := snap.State(nil)
 	m, ok := snap.Meta.Runs[run]
 	if r := st.Run(run); ok && r != nil && m.Owner == c.o.Boot {
-		c.own(key, snap.Meta.Epoch, m.Fence, r, st, nil)
+		c.own(key, snap.Meta.Epoch, m.Fence, r, st, with)
 	}
 }
 
@@ -87,7 +88,7 @@ func (c *Conductor) own(key chat.Key, epoch, fence uint64, run *chat.Run, st *ch
 	realm := c.o.Realm(key.Realm)
 	r := &runner{
 		c: c, key: key, own: run, realm: realm, bell: make(chan struct{}, 1),
-		owner: Owner{Key: key, Epoch: epoch, Run: run.ID, Fence: fence},
+		owner: Owner{Key: key, Epoch: epoch, Run: run.ID, Fence: fence, Boot: c.o.Boot},
 		state: &chat.State{Runs: []*chat.Run{run}},
 	}
 	r.state = r.state.Clip()

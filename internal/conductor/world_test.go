@@ -64,11 +64,14 @@ type edge struct {
 	off   func()
 }
 
-func (w *world) edge(r *Realm) *edge {
+func (w *world) edge(r *Realm) *edge { return w.hasty(r, 0) }
+
+// hasty is an edge whose commands give up after a while; 0 is the default.
+func (w *world) hasty(r *Realm, timeout time.Duration) *edge {
 	l := &link{Journal: w.j, looked: make(chan struct{}, 1), beaten: make(chan struct{}, 1)}
 	rooms := room.New(l, room.Options{Now: w.now, Random: rand.Uint64, RetryPause: time.Millisecond})
 	c := New(l, rooms, Options{
-		Boot: uuid.NewString(), Now: w.now, Random: rand.Uint64, BeatEvery: 5 * time.Millisecond, SweepEvery: 5 * time.Millisecond,
+		Boot: uuid.NewString(), Now: w.now, Random: rand.Uint64, BeatEvery: 5 * time.Millisecond, SweepEvery: 5 * time.Millisecond, CommandTimeout: timeout,
 		Realm: func(string) *Realm { return r },
 		Open:  func(context.Context, chat.Key, string) (io.ReadCloser, error) { return nil, errors.New("no file") },
 	})
@@ -152,8 +155,16 @@ func (l *link) Leave(ctx context.Context, boot string) error {
 	return err
 }
 
+func (l *link) Claim(ctx context.Context, q journal.Claim) (fence uint64, rev journal.Rev, res journal.Result, err error) {
+	_, err = carried(l, q, func() (int, error) {
+		fence, rev, res, err = l.Journal.Claim(ctx, q)
+		return 0, err
+	})
+	return fence, rev, res, err
+}
+
 func (l *link) Due(ctx context.Context, n int) ([]journal.DueItem, error) {
-	items, err := l.Journal.Due(ctx, n)
+	items, err := carried(l, beat{}, func() ([]journal.DueItem, error) { return l.Journal.Due(ctx, n) })
 	select {
 	case l.looked <- struct{}{}:
 	default:
