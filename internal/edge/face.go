@@ -19,7 +19,9 @@ type pilotooFace struct {
 
 func newPilotooFace(h *Hub, o Options) *pilotooFace {
 	f := &pilotooFace{server: pilotoo.NewServer(pilotoo.Options{Desk: desk{h}, Logger: o.Logger})}
-	f.wire = socketio.NewServer(socketio.Options{MaxConnections: o.MaxConnections, Logger: o.Logger}, f.server)
+	f.wire = socketio.NewServer(socketio.Options{
+		MaxConnections: o.MaxConnections, AttachmentBytes: pilotoo.MaxBinary, Logger: o.Logger,
+	}, f.server)
 	return f
 }
 

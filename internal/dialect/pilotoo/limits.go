@@ -38,6 +38,10 @@ const (
 // the rest of the command.
 const MaxPayload = MaxAttachments*((MaxAttachmentBytes+2)/3*4) + 4<<20
 
+// MaxBinary bounds a Socket.IO message with binary attachments, in bytes. The
+// protocol has none; the bound leaves room to say so.
+const MaxBinary = 64 << 10
+
 // Limits on what is sent.
 const (
 	// MaxRooms is how many threads one socket may watch (PIL-145).

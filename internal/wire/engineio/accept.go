@@ -138,7 +138,7 @@ func headerHas(h http.Header, name, token string) bool {
 // handshake opens a session.
 func (e *Server) handshake(w http.ResponseWriter, r *http.Request, a *Accept, ws bool) {
 	s := &Session{
-		srv: e, id: NewID(), value: a.Value, remoteIP: a.RemoteIP, maxPayload: a.MaxPayload,
+		srv: e, id: NewID(), value: a.Value, remoteIP: a.RemoteIP, maxPayload: a.MaxPayload, limit: a.MaxPayload,
 	}
 	s.run = s.flush
 	if !e.reserve() {

@@ -18,6 +18,7 @@ const (
 	DefaultMaxConnections = 100_000
 	DefaultMaxPackets     = 10_000
 	DefaultMaxPayload     = 1_000_000
+	DefaultLargeBytes     = 1 << 30
 )
 
 // Options are the settings of a Server. The zero value is the default of each.
@@ -34,6 +35,10 @@ type Options struct {
 	// MaxConnections bounds the sessions of the server; further handshakes are
 	// answered 503.
 	MaxConnections int
+	// LargeBytes bounds the memory of all messages over 64 KiB that are being
+	// read or handled. A message that does not find room ends its session, which
+	// the client may open again; small messages always pass.
+	LargeBytes int64
 	// MaxPackets bounds the packets of one POST.
 	MaxPackets int
 
@@ -49,6 +54,7 @@ func (o Options) withDefaults() Options {
 	def(&o.QueueBytes, DefaultQueueBytes)
 	def(&o.MaxConnections, DefaultMaxConnections)
 	def(&o.MaxPackets, DefaultMaxPackets)
+	def(&o.LargeBytes, DefaultLargeBytes)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -17,12 +17,17 @@ func (s *Session) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.endPost()
-	body, err := s.body(w, r)
+	room := metered{srv: s.srv}
+	defer room.give()
+	body, err := s.body(w, r, &room)
 	if err != nil {
 		s.Kill(ReasonTransportError)
 		status := http.StatusBadRequest
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 			status = http.StatusRequestEntityTooLarge
+		}
+		if errors.Is(err, errLarge) {
+			status = http.StatusServiceUnavailable
 		}
 		w.Header().Set("Connection", "close") // the rest of the body is not read
 		w.WriteHeader(status)
@@ -69,14 +74,18 @@ func (s *Session) endPost() {
 }
 
 // body reads the payload within its bounds of size and time.
-func (s *Session) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func (s *Session) body(w http.ResponseWriter, r *http.Request, room *metered) ([]byte, error) {
+	s.mu.Lock()
+	limit := s.limit
+	s.mu.Unlock()
 	var b bytes.Buffer
-	if n := r.ContentLength; n > s.maxPayload {
-		return nil, &http.MaxBytesError{Limit: s.maxPayload}
+	if n := r.ContentLength; n > limit {
+		return nil, &http.MaxBytesError{Limit: limit}
 	} else if n > 0 {
 		b.Grow(int(min(n, keepBuffer)) + bytes.MinRead)
 	}
-	_, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, s.maxPayload))
+	room.r = http.MaxBytesReader(w, r.Body, limit)
+	_, err := b.ReadFrom(room)
 	s.mu.Lock()
 	s.abort = nil
 	s.mu.Unlock()

@@ -40,8 +40,9 @@ const keepBuffer = 64 << 10
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// readMessage reads one message into memory of its own. Text is valid UTF-8.
-func (w *wire) readMessage() (Message, error) {
+// readMessage reads one message into memory of its own. Text is valid UTF-8. The
+// caller gives what m has taken back, also after an error.
+func (w *wire) readMessage(m *metered) (Message, error) {
 	typ, r, err := w.ws.Reader(context.Background())
 	if err != nil {
 		return Message{}, err
@@ -53,32 +54,44 @@ func (w *wire) readMessage() (Message, error) {
 			buffers.Put(buf)
 		}
 	}()
-	if _, err := buf.ReadFrom(r); err != nil {
+	m.r = r
+	if _, err := buf.ReadFrom(m); err != nil {
 		return Message{}, err
 	}
-	m := Message{Data: bytes.Clone(buf.Bytes()), Binary: typ == websocket.MessageBinary}
-	if !m.Binary && !utf8.Valid(m.Data) {
+	data := buf.Bytes()
+	if buf.Cap() <= keepBuffer {
+		data = bytes.Clone(data)
+	}
+	if typ == websocket.MessageText && !utf8.Valid(data) {
 		return Message{}, errUTF8
 	}
-	return m, nil
+	return Message{Data: data, Binary: typ == websocket.MessageBinary}, nil
 }
 
 // read handles the messages of ws until it ends. It is the one goroutine an idle
 // WebSocket has.
 func (s *Session) read(ws *wire) {
 	defer ws.end()
-	for {
-		m, err := ws.readMessage()
-		if err != nil {
-			s.lost(ws, err)
-			return
-		}
-		if err := s.receive(m); err != nil {
-			s.Close(reasonOf(err), codeOf(err))
-			s.await(ws)
-			return
-		}
+	for s.readOne(ws) {
 	}
+}
+
+// readOne says whether ws can be read further.
+func (s *Session) readOne(ws *wire) bool {
+	room := metered{srv: s.srv}
+	defer room.give()
+	m, err := ws.readMessage(&room)
+	if err != nil {
+		room.give() // what was read is forgotten; to end takes its time
+		s.lost(ws, err)
+		return false
+	}
+	if err := s.receive(m); err != nil {
+		s.Close(reasonOf(err), codeOf(err))
+		s.await(ws)
+		return false
+	}
+	return true
 }
 
 // lost ends the session whose WebSocket cannot be read any further.
@@ -93,8 +106,12 @@ func (s *Session) lost(ws *wire, err error) {
 		// The library has sent the close frame that belongs to the error, except
 		// to a peer that does not mask (RFC 6455 §5.1). The peer gets the time to
 		// read it: closing while its bytes are unread would reset the connection.
-		s.Close(ReasonTransportError, closeProtocol)
-		_ = ws.writeClose(closeProtocol)
+		code := closeProtocol
+		if errors.Is(err, errLarge) {
+			code = websocket.StatusTryAgainLater
+		}
+		s.Close(ReasonTransportError, code)
+		_ = ws.writeClose(code)
 		_ = ws.SetReadDeadline(time.Now().Add(closeWait))
 		_, _ = io.Copy(io.Discard, ws.Conn)
 	}

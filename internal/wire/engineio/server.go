@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,6 +16,7 @@ type Server struct {
 	clock    *clock
 	wg       sync.WaitGroup // all goroutines, and all requests being served
 	extended sync.Once
+	large    atomic.Int64 // memory of large messages, see metered
 
 	mu       sync.RWMutex
 	sessions map[string]*Session

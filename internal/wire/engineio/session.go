@@ -54,6 +54,7 @@ type Session struct {
 
 	mu       sync.Mutex // guards all below
 	state    state
+	limit    int64         // of a message, up to maxPayload
 	byClient bool          // the client sent the close packet
 	ws       *wire         // nil while polling
 	probe    *probe        // a WebSocket that wants to take over
@@ -88,6 +89,17 @@ func (s *Session) RemoteIP() string { return s.remoteIP }
 
 // MaxPayload is the largest message the client may send, in bytes.
 func (s *Session) MaxPayload() int64 { return s.maxPayload }
+
+// Limit bounds the messages that the client begins from now on, in bytes, if n
+// is less than MaxPayload: for one that has not said yet who it is.
+func (s *Session) Limit(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.limit = min(n, s.maxPayload)
+	if s.ws != nil {
+		s.ws.ws.SetReadLimit(s.limit)
+	}
+}
 
 // WebSocket says whether the session has left polling.
 func (s *Session) WebSocket() bool {

@@ -91,7 +91,7 @@ func (s *Session) probing(p *probe) bool {
 	_ = ws.SetReadDeadline(time.Now().Add(s.srv.o.UpgradeTimeout))
 	ws.ws.SetReadLimit(probeLimit)
 	for pings := 0; ; {
-		m, err := ws.readMessage()
+		m, err := ws.readMessage(&metered{srv: s.srv})
 		switch {
 		case err != nil || m.Binary:
 			return false
@@ -121,7 +121,7 @@ func (s *Session) takeOver(p *probe) bool {
 		return false
 	}
 	_ = p.wire.SetReadDeadline(time.Time{})
-	p.wire.ws.SetReadLimit(s.maxPayload)
+	p.wire.ws.SetReadLimit(s.limit)
 	s.kick() // a GET that still waits is a stray now
 	s.probe, s.ws = nil, p.wire
 	if len(s.queue) > 0 || s.beat.unsent {
@@ -134,8 +134,9 @@ func (s *Session) takeOver(p *probe) bool {
 func (w *wire) refuse(code websocket.StatusCode) {
 	_ = w.writeClose(code)
 	_ = w.SetReadDeadline(time.Now().Add(closeWait))
+	w.ws.SetReadLimit(probeLimit)
 	for {
-		if _, err := w.readMessage(); err != nil {
+		if _, err := w.readMessage(&metered{srv: w.srv}); err != nil {
 			break
 		}
 	}

@@ -75,6 +75,9 @@ func (c *conn) assemble(m engineio.Message) (*packet, error) {
 		if next.attachments == 0 {
 			return &next, nil
 		}
+		if next.size > c.mostBinary() {
+			return nil, errAttachment
+		}
 		if err := placeholders(next.args, next.attachments); err != nil {
 			return nil, err
 		}
@@ -84,7 +87,7 @@ func (c *conn) assemble(m engineio.Message) (*packet, error) {
 	if p == nil {
 		return nil, errAttachment
 	}
-	if p.size += int64(len(m.Data)); p.size > c.eio.MaxPayload() {
+	if p.size += int64(len(m.Data)); p.size > c.mostBinary() {
 		return nil, errAttachment
 	}
 	if p.binary = append(p.binary, m.Data); len(p.binary) < p.attachments {
@@ -92,6 +95,14 @@ func (c *conn) assemble(m engineio.Message) (*packet, error) {
 	}
 	c.partial = nil
 	return p, nil
+}
+
+// mostBinary bounds a packet with attachments.
+func (c *conn) mostBinary() int64 {
+	if n := c.srv.o.AttachmentBytes; n > 0 {
+		return n
+	}
+	return c.eio.MaxPayload()
 }
 
 // acquire makes the caller the one that calls the handler. False means that p
@@ -201,6 +212,23 @@ func (c *conn) handle(p *packet, may bool) (handed bool, err error) {
 	return false, err
 }
 
+// maxOutside bounds a message of a connection that is in no namespace: all that
+// it has to say is a CONNECT with its token.
+const maxOutside = 64 << 10
+
+// outside is how the connection lives while it is in no namespace: not for
+// long, and without large messages, since nobody knows whose it is.
+func (c *conn) outside() {
+	c.eio.Limit(maxOutside)
+	c.eio.SetDeadline(c.srv.o.ConnectTimeout, "connect timeout")
+}
+
+// inside lifts what outside has set.
+func (c *conn) inside() {
+	c.eio.Limit(c.eio.MaxPayload())
+	c.eio.SetDeadline(0, "")
+}
+
 // find returns the socket in a namespace. Holds c.mu.
 func (c *conn) find(namespace string) *Socket {
 	for _, s := range c.sockets {
@@ -218,6 +246,9 @@ func (c *conn) remove(s *Socket, reason string) bool {
 		return false
 	}
 	c.sockets = slices.Delete(c.sockets, i, i+1)
+	if len(c.sockets) == 0 {
+		c.outside()
+	}
 	c.leftBehind(s.namespace)
 	c.left = append(c.left, departure{s, reason})
 	return true

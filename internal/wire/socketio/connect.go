@@ -71,9 +71,9 @@ func (c *conn) decide(p *packet) error {
 	}
 	c.sockets = append(c.sockets, s)
 	s.live.Store(true)
+	c.inside() // before the client can know
 	f := plain(typeConnect, s.namespace, []byte(`{"sid":"`+s.id+`"}`))
 	_ = c.eio.Send(&f.packet)
-	c.eio.SetDeadline(0, "")
 	c.mu.Unlock()
 	return c.guard(func() { c.srv.h.Connected(s) })
 }

@@ -33,8 +33,13 @@ type Options struct {
 	// QueueBytes bounds what waits for one connection: bytes on the wire plus 32
 	// per frame. 1 MiB.
 	QueueBytes     int
-	MaxConnections int // 100,000
-	MaxPackets     int // packets of one POST, 10,000
+	MaxConnections int   // 100,000
+	MaxPackets     int   // packets of one POST, 10,000
+	LargeBytes     int64 // 1 GiB
+	// AttachmentBytes bounds a packet that comes with attachments, them included:
+	// what waits for the rest of them is held for as long as the client likes. 0
+	// is the connection's MaxPayload.
+	AttachmentBytes int64
 	// Namespaces are those that clients may CONNECT to; nil means "/" alone.
 	Namespaces []string
 	Logger     *slog.Logger

@@ -34,7 +34,7 @@ func NewServer(o Options, h Handler) *Server {
 	s.eio = engineio.NewServer(engineio.Options{
 		PingInterval: o.PingInterval, PingTimeout: o.PingTimeout, UpgradeTimeout: o.UpgradeTimeout,
 		WriteTimeout: o.WriteTimeout, BodyTimeout: o.BodyTimeout,
-		QueueBytes: o.QueueBytes, MaxConnections: o.MaxConnections, MaxPackets: o.MaxPackets,
+		QueueBytes: o.QueueBytes, MaxConnections: o.MaxConnections, MaxPackets: o.MaxPackets, LargeBytes: o.LargeBytes,
 		Logger: o.Logger,
 	}, engine{s})
 	return s
@@ -83,7 +83,7 @@ func (e engine) Open(s *engineio.Session) {
 	c := &conn{srv: e.Server, eio: s}
 	c.freed.L = &c.mu
 	s.Data = c
-	s.SetDeadline(e.o.ConnectTimeout, "connect timeout")
+	c.outside()
 }
 
 func (e engine) Message(s *engineio.Session, m engineio.Message) error {
