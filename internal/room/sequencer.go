@@ -41,6 +41,11 @@ type Sequencer struct {
 	holeAt int64
 	tags   []uint64 // of the newest applied records, oldest first
 
+	// proved: the store has lost something of this epoch. It stays so until the
+	// epoch is over, whoever ends it: a reset may fail, and what proved the loss
+	// may be overtaken by newer commits meanwhile.
+	proved bool
+
 	want    bool // a load is wanted
 	loading bool // a load is in flight
 	from    journal.Cursor
@@ -119,7 +124,7 @@ func (q *Sequencer) take(r *chat.Record, s *Step, now int64) {
 	switch {
 	case r.Pos <= q.State.Pos:
 		if tag, ok := q.tagOf(r.Pos); ok && tag != r.Tag {
-			q.want = true
+			q.proved, q.want = true, true
 		}
 	case r.Pos == q.State.Pos+1:
 		if r.Prev != q.State.Tag {
@@ -139,11 +144,21 @@ func (q *Sequencer) take(r *chat.Record, s *Step, now int64) {
 		if len(q.held) == 0 {
 			q.holeAt = now
 		}
+		q.compare(r)
 		q.held[r.Pos] = r
 	}
 }
 
+// compare looks whether another record is held for r's position: then the store
+// has lost one of the two, whichever it was.
+func (q *Sequencer) compare(r *chat.Record) {
+	if h := q.held[r.Pos]; h != nil && h.Tag != r.Tag {
+		q.proved, q.want = true, true
+	}
+}
+
 func (q *Sequencer) apply(r *chat.Record, s *Step) {
+	q.compare(r)
 	before := q.State
 	q.State = before.Apply(r)
 	if len(q.tags) >= 2*recentTags {
@@ -239,7 +254,7 @@ func (q *Sequencer) Loaded(snap journal.Snapshot, now int64) Step {
 			s.Close = CloseEpoch
 		}
 		q.start(snap, &s)
-	case lacks(snap.Meta.Rev, q.revSent):
+	case q.proved, lacks(snap.Meta.Rev, q.revSent):
 		q.prove(snap, &s)
 	case snap.Behind:
 		s.Close = CloseBehind
@@ -271,7 +286,7 @@ func lacks(r, seen journal.Rev) bool {
 
 // start takes the snapshot as it is.
 func (q *Sequencer) start(snap journal.Snapshot, s *Step) {
-	s.Restarted = true
+	s.Restarted, q.proved = true, false
 	q.Ready, q.Epoch, q.Rev = true, snap.Meta.Epoch, snap.Meta.Rev
 	q.State = snap.State(nil)
 	clear(q.held)
@@ -291,5 +306,5 @@ func (q *Sequencer) prove(snap journal.Snapshot, s *Step) {
 		Seen: journal.Cursor{Epoch: snap.Meta.Epoch, Pos: snap.Meta.Pos, Tag: snap.Meta.Tag},
 		Base: base,
 	}
-	q.want = true
+	q.proved, q.want = true, true
 }

@@ -45,7 +45,6 @@ const (
 	OwnerIgnoresFence    Bug = "owner goes on although fenced"
 	EndBeforeAcks        Bug = "owner ends before its appends are acknowledged"
 	RetryAfterEvents     Bug = "agent called again after it spoke"
-	FenceWithoutOwner    Bug = "fence compared without its owner"
 	IdleNeverCompared    Bug = "idle rooms are never compared with the store"
 	LossNotRestored      Bug = "owner does not restore a lost run"
 	DoneBeforeRefused    Bug = "a lost reply makes one's own success a failure"
@@ -57,7 +56,7 @@ var Bugs = []Bug{
 	ResetUnconditional, TrimWithoutBase, LoadTrusts, TwoFinishers, AnswerUnchecked, LogReused, SeqReused,
 	ImmortalOwner, LeaseOfEdge, TagUnchecked, PositionIsIdentity, EpochUnchecked, NoJump, MembersStay, HoleNeverFilled,
 	SweepWithoutPatience, OwnerIgnoresFence, EndBeforeAcks, RetryAfterEvents, DoneBeforeRefused,
-	FenceWithoutOwner, IdleNeverCompared, LossNotRestored,
+	IdleNeverCompared, LossNotRestored,
 }
 
 // appending bends an append before the store sees it.

@@ -35,10 +35,10 @@ func (c *client) cursor() journal.Cursor {
 
 // live is a client's life: every now and then it does something.
 func (c *client) live() {
-	c.w.after(c.w.between(10, 1500), func() {
-		if c.p == nil {
+	c.w.after(c.w.between(10, 1500)*c.w.leisure, func() {
+		if c.p == nil && (c.w.calm || c.w.chance(0.9)) {
 			c.connect()
-		} else if !c.w.calm {
+		} else if c.p != nil && !c.w.calm {
 			c.act()
 		}
 		c.live()

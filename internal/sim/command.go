@@ -99,7 +99,6 @@ func (p *proc) start(key chat.Key, s chat.Start, done func(result)) {
 	}
 	p.run(&conductor.Command{ID: p.command(), Key: key, IDs: ids, Decide: conductor.DecideStart(s, p.boot)}, clientPatience, func(r result) {
 		if r.err == nil {
-			p.e.w.checker.accepted(key, s.Run)
 			p.takeUp(key, s.Run, r)
 		}
 		done(r)

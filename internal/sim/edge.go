@@ -93,14 +93,6 @@ func (e *edge) resync() {
 	}
 }
 
-// bootOf is the boot id that an owner shows.
-func (p *proc) bootOf() string {
-	if p.e.w.bug == FenceWithoutOwner {
-		return ""
-	}
-	return p.boot
-}
-
 // now is the edge's own clock.
 func (p *proc) now() int64 { return p.e.w.now + p.e.skew }
 

@@ -18,7 +18,11 @@ func (w *world) faults(until int64) {
 
 func (w *world) fault() {
 	e := w.edges[w.rnd.IntN(len(w.edges))]
-	switch w.rnd.IntN(10) {
+	kind := w.rnd.IntN(10)
+	if w.spared&(1<<kind) != 0 {
+		return
+	}
+	switch kind {
 	case 0:
 		e.crash()
 		w.after(w.between(200, 9000), func() {
@@ -34,7 +38,7 @@ func (w *world) fault() {
 	case 3:
 		w.outage(w.between(100, []int64{3000, 14_000}[w.rnd.IntN(2)]), 0)
 	case 4:
-		w.outage(w.between(20, 2500), 1+w.rnd.IntN(undoLimit))
+		w.outage(w.between(20, 2500), 1+w.rnd.IntN([]int{3, undoLimit}[w.rnd.IntN(2)]))
 	case 5, 6:
 		w.trim()
 	case 7:
@@ -43,7 +47,7 @@ func (w *world) fault() {
 		e.deaf = true
 		w.count("deaf")
 		w.log("%s is deaf", e.name)
-		w.after(w.between(100, 6000), func() { e.deaf = false })
+		w.after(w.between(100, []int64{3000, 25_000}[w.rnd.IntN(2)]), func() { e.deaf = false })
 	case 9:
 		// The process of an edge is replaced, quick enough to find its own
 		// former life's runs.

@@ -39,7 +39,7 @@ func (p *proc) own(key chat.Key, epoch, fence uint64, st *chat.State, id string)
 	}
 	a := &attempt{p: p, held: run, begun: run, born: st.Born, room: p.enter(key)}
 	a.room.pins++
-	a.o = conductor.Owner{Key: key, Epoch: epoch, Run: run.ID, Fence: fence, Boot: p.bootOf(), Pace: []int64{0, 40}[p.e.w.rnd.IntN(2)]}
+	a.o = conductor.Owner{Key: key, Epoch: epoch, Run: run.ID, Fence: fence, Boot: p.boot, Pace: []int64{0, 40}[p.e.w.rnd.IntN(2)]}
 	p.owners = append(p.owners, a)
 	p.e.w.log("%s owns %s, fence %d", p.boot, run.ID, fence)
 	a.do(a.o.Start(run.Status == chat.RunPending))

@@ -58,7 +58,9 @@ func play(first uint64, n int, bug Bug, enough int) (broken []*Report, counts ma
 	return broken, counts
 }
 
-// TestWhatMustAlwaysHold plays seeds with all faults and no bug.
+// TestWhatMustAlwaysHold plays seeds with all faults and no bug. By hand: -seeds
+// N plays more, -first N begins elsewhere, -seed N plays one and shows it, -bug
+// NAME puts a bug in.
 func TestWhatMustAlwaysHold(t *testing.T) {
 	if *seedFlag != 0 {
 		if r := Run(*seedFlag, Bug(*bugFlag), true); len(r.Violations) > 0 {
@@ -80,6 +82,6 @@ func TestWhatMustAlwaysHold(t *testing.T) {
 		t.Errorf("seed %d: %v", r.Seed, r.Violations)
 	}
 	if len(broken) > 0 {
-		t.Fatalf("again with a trace: go test ./internal/sim -run TestWhatMustAlwaysHold -seed %d", broken[0].Seed)
+		t.Fatal(Run(broken[0].Seed, Bug(*bugFlag), true))
 	}
 }

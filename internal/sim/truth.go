@@ -146,6 +146,3 @@ func (k *checker) reset(t *thread, seen *chat.State, q journal.Reset, shown uint
 		k.w.fail("reset: the new epoch of %s begins at %d, but %d was shown", t.key.Thread, q.Base.Pos, shown)
 	}
 }
-
-// accepted notes a run that somebody was told is accepted.
-func (k *checker) accepted(chat.Key, string) { k.w.count("accepted") }

@@ -53,7 +53,9 @@ type world struct {
 	now     int64
 	queue   queue
 	ids     int
-	calm    bool // the faults are over
+	calm    bool   // the faults are over
+	spared  uint32 // the kinds of faults that this history is spared
+	leisure int64  // how much longer than usual people think
 	store   *store
 	edges   []*edge
 	clients []*client
@@ -68,6 +70,13 @@ type world struct {
 func newWorld(seed uint64, bug Bug, tracing bool) *world {
 	w := &world{rnd: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), bug: bug, now: epochStart, tracing: tracing, counts: map[string]int{}}
 	w.checker = newChecker(w)
+	if w.chance(0.7) {
+		w.spared = w.rnd.Uint32() & w.rnd.Uint32()
+	}
+	if w.chance(0.1) {
+		w.spared = w.rnd.Uint32() | w.rnd.Uint32()
+	}
+	w.leisure = []int64{1, 1, 2, 8}[w.rnd.IntN(4)]
 	w.store = newStore(w, 1+w.rnd.IntN(2))
 	for i := range 2 + w.rnd.IntN(3) {
 		e := &edge{w: w, name: "edge" + strconv.Itoa(i), skew: w.between(-3000, 3000)}
