@@ -129,7 +129,7 @@ func (h *Handler) makeAgents() error {
 		if (a.Thread == "same") != (h.Agents[0].Thread == "same") {
 			return errors.New("the agents of a handler differ in thread: this version needs one for all")
 		}
-		made, err := h.makeAgent(a)
+		made, err := h.makeAgent(a, name)
 		if err != nil {
 			return fmt.Errorf("agent %q: %w", name, err)
 		}
@@ -145,7 +145,7 @@ func (h *Handler) makeAgents() error {
 	return nil
 }
 
-func (h *Handler) makeAgent(a *Agent) (agent.Agent, error) {
+func (h *Handler) makeAgent(a *Agent, name string) (agent.Agent, error) {
 	switch a.Thread {
 	case "", "per_branch", "same":
 	default:
@@ -156,7 +156,7 @@ func (h *Handler) makeAgent(a *Agent) (agent.Agent, error) {
 		if a.Delay != 0 {
 			return nil, errors.New("delay is an option of echo")
 		}
-		return h.makeAGUI(a)
+		return h.makeAGUI(a, name)
 	case kindEcho:
 		plain := Agent{Name: a.Name, Kind: a.Kind, Thread: a.Thread, Delay: a.Delay}
 		if !plain.equal(a) {
@@ -175,7 +175,7 @@ func (a *Agent) equal(b *Agent) bool {
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-func (h *Handler) makeAGUI(a *Agent) (agent.Agent, error) {
+func (h *Handler) makeAGUI(a *Agent, name string) (agent.Agent, error) {
 	c := agui.Config{
 		Header:         make(http.Header),
 		Limits:         agent.Limits{MaxEvent: a.MaxEvent, MaxBody: a.MaxBody},
@@ -185,7 +185,7 @@ func (h *Handler) makeAGUI(a *Agent) (agent.Agent, error) {
 		MaxAttachments: a.MaxAttachments,
 		Forwarded:      jsontext.Value(a.Forward),
 		Retry:          a.Retry,
-		Log:            slog.New(agentLog),
+		Log:            slog.New(agentLog).With("realm", h.site.Realm, "agent", name),
 	}
 	if t := a.Timeouts; t != nil {
 		if min(t.Connect, t.FirstByte, t.Idle) < 0 {

@@ -35,16 +35,16 @@ func TestValidate(t *testing.T) {
 		{"no agent", "realm a", "no agent: write `parlance URL`"},
 		{"an agent's name twice", "agent a echo\nagent a echo", `agent "a" is there twice`},
 		{"an agent's name with a control character", "agent \"a\x01b\" echo", "an agent's name is not 1 to 128 characters"},
-		{"an agent at no address", "agent a agui ftp://localhost", "needs an http or https address"},
+		{"an agent at no address", "agent a agui ftp://localhost", "must be an http or https URL"},
 		{"an agent at a missing placeholder", "agent a agui {env.PARLANCE_TEST_NOTHING}", `agent "a": url: a placeholder in it is unknown or empty`},
 		{"a header with a missing secret", "agent a agui http://localhost {\nheader Authorization \"Bearer {env.PARLANCE_TEST_NOTHING}\"\n}", `agent "a": header Authorization: a placeholder`},
 		{"a header's name", "agent a agui http://localhost {\nheader Author:ization x\n}", ""},
-		{"a cancel hook at no address", "agent a agui http://localhost {\ncancel_hook localhost/{threadId}\n}", "address"},
+		{"a cancel hook at no address", "agent a agui http://localhost {\ncancel_hook localhost/{threadId}\n}", "the address of the cancel hook must be"},
 		{"history", "agent a agui http://localhost {\nhistory some\n}", `history must be all, none or a number, not "some"`},
 		{"thread", "agent a echo {\nthread other\n}", `thread must be per_branch or same, not "other"`},
 		{"agents that differ in thread", "agent a echo {\nthread same\n}\nagent b echo", "differ in thread"},
 		{"forward that is no object", "agent a agui http://localhost {\nforward 7\n}", "must be a JSON object"},
-		{"todos at no pointer", "agent a agui http://localhost {\ntodos plan\n}", "pointer"},
+		{"todos at no pointer", "agent a agui http://localhost {\ntodos plan\n}", `a JSON pointer such as "/todos"`},
 
 		{"realm", "agent a echo\nrealm \"a\x01\"", "realm: not a name"},
 		{"a relative page", "agent a echo\npage demo", "page: a path must begin with /"},
@@ -71,7 +71,7 @@ func TestValidate(t *testing.T) {
 		{"jwt with a wrong algorithm", "agent a echo\n" + fmt.Sprintf(jwt, "secret {env.PARLANCE_TEST_SECRET}\nalgorithms RS256"), "does not fit"},
 		{"jwt with too much leeway", "agent a echo\n" + fmt.Sprintf(jwt, "secret {env.PARLANCE_TEST_SECRET}\nleeway 2m"), "leeway must be 0 to 60s"},
 		{"jwt without issuer", "agent a echo\nauth jwt {\nsecret {env.PARLANCE_TEST_SECRET}\naudience a\n}", "issuer"},
-		{"jwt without audience", "agent a echo\nauth jwt {\nsecret {env.PARLANCE_TEST_SECRET}\nissuer a\n}", "audience missing"},
+		{"jwt without audience", "agent a echo\nauth jwt {\nsecret {env.PARLANCE_TEST_SECRET}\nissuer a\n}", "audience is missing"},
 		{"a capability that gives nothing", "agent a echo\nauth caddy {\ncapabilities subscribe\n}", `"subscribe" is no capability`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

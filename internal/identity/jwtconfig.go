@@ -65,10 +65,12 @@ func NewJWT(config JWTConfig) (*JWT, error) {
 	switch {
 	case config.Realm == "":
 		return nil, errors.New("auth jwt: no realm")
+	case config.Issuer == "":
+		return nil, errors.New("auth jwt: issuer is missing: it says who makes the tokens (iss)")
 	case !validName(config.Issuer, maxSubject):
 		return nil, errors.New("auth jwt: issuer must be 1 to 256 characters")
 	case len(config.Audience) == 0, slices.Contains(config.Audience, ""):
-		return nil, errors.New("auth jwt: audience missing")
+		return nil, errors.New("auth jwt: audience is missing: it says for whom the tokens are (aud)")
 	case config.Leeway < 0 || config.Leeway > time.Minute:
 		return nil, errors.New("auth jwt: leeway must be 0 to 60s")
 	}

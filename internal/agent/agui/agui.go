@@ -7,7 +7,6 @@ package agui
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -89,14 +88,11 @@ const (
 
 // New checks the configuration and makes the agent.
 func New(c Config) (*Agent, error) {
-	for _, address := range []string{c.URL, c.CancelURL} {
-		if address == "" && c.URL != "" {
-			continue
-		}
-		u, err := url.Parse(strings.ReplaceAll(address, "{threadId}", "x"))
-		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-			return nil, errors.New("agui: an agent needs an http or https address")
-		}
+	if !webAddress(c.URL) {
+		return nil, errors.New("agui: the agent's address must be an http or https URL")
+	}
+	if c.CancelURL != "" && !webAddress(strings.ReplaceAll(c.CancelURL, "{threadId}", "x")) {
+		return nil, errors.New("agui: the address of the cancel hook must be an http or https URL")
 	}
 	if len(c.Forwarded) == 0 {
 		c.Forwarded = jsontext.Value("{}")
@@ -112,7 +108,7 @@ func New(c Config) (*Agent, error) {
 	}
 	if c.TodosPointer != "-" {
 		if _, err := pointer(c.TodosPointer); err != nil {
-			return nil, fmt.Errorf("agui: the pointer of the todos: %w", err)
+			return nil, errors.New(`agui: where the todos are must be a JSON pointer such as "/todos"`)
 		}
 	}
 	if c.MaxAttachments <= 0 {
@@ -126,6 +122,11 @@ func New(c Config) (*Agent, error) {
 		a.peer.Store(peerOld)
 	}
 	return a, nil
+}
+
+func webAddress(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 // Close closes idle connections; calls at work go on.

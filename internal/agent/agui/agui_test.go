@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -221,6 +222,16 @@ func TestStreams(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
 		})
+	}
+}
+
+// An operator is told that an agent failed, and nothing that it said.
+func TestFailureIsLogged(t *testing.T) {
+	var log strings.Builder
+	a := serve(t, Config{Log: slog.New(slog.NewTextHandler(&log, nil))}, events(`{"type":"RUN_ERROR","message":"about what Ann wrote","code":"QUOTA"}`))
+	fold(t.Context(), a, newCall())
+	if s := log.String(); !strings.Contains(s, "code=QUOTA") || strings.Contains(s, "Ann") {
+		t.Errorf("the log has %q", s)
 	}
 }
 

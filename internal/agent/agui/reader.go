@@ -1,6 +1,7 @@
 package agui
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -69,6 +70,8 @@ func (r *reader) event(data []byte) (*agent.Outcome, error) {
 		r.recite()
 		return r.finished(ev), r.err
 	case kind == "RUN_ERROR":
+		// Its words may be about what people wrote, so the agent's own log has them.
+		r.agent.cfg.Log.Warn("the agent said that it failed", "code", fmt.Sprintf("%.64s", string(ev.Code)))
 		o := r.outcome(agent.Failed(string(ev.Code), publicText(words(ev.Error))))
 		o.Usage = ev.Usage
 		return &o, r.err
