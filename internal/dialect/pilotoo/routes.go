@@ -79,6 +79,7 @@ func (s *Server) ServeRoute(w http.ResponseWriter, r *http.Request, q Request) {
 	defer cancel()
 	p, err := q.Visit.Site.Admit(ctx, q.Visit.Creds)
 	if err != nil {
+		s.o.Logger.Debug("a request was refused", "site", q.Visit.Site.Name(), "reason", identity.Reason(err))
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		problem(w, http.StatusUnauthorized, "UNAUTHORIZED", "sign in first")
 		return
