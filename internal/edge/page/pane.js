@@ -111,7 +111,7 @@ export class Pane {
 	#joined({ messages = [], replay }) {
 		this.#$.root.dataset.replayed = replay?.envelopes.length ?? 0;
 		if (replay) {
-			this.#line(`Joined in mid-run: ${messages.length} messages and ${replay.envelopes.length} replayed events${replay.truncated ? ", the beginning is gone" : ""}.`, true);
+			this.#line(`Joined in mid-run: ${count(messages.length, "message")} and ${count(replay.envelopes.length, "replayed event")}${replay.truncated ? ", the beginning is gone" : ""}.`, true);
 		}
 	}
 
@@ -147,7 +147,7 @@ export class Pane {
 		$.log.setAttribute("aria-busy", String(Boolean(run)));
 
 		const low = $.log.scrollHeight - $.log.scrollTop - $.log.clientHeight < 48;
-		$.blocks.draw(view?.blocks ?? []);
+		$.blocks.draw(view?.blocks ?? [], Boolean(run) || view?.questions.length > 0);
 		$.empty.hidden = (view?.blocks.length ?? 0) > 0;
 		$.questions.draw(live ? view.questions : []);
 		this.#drawPlan(view);
@@ -243,6 +243,8 @@ export class Pane {
 			}))));
 	}
 }
+
+const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 
 function base64(file) {
 	return new Promise((resolve, reject) => {

@@ -12,7 +12,7 @@ export function el(tag, properties = {}, ...children) {
 export class Blocks {
 	#list;
 	#act;
-	#drawn = new Map(); // key: { block, node, redraw }
+	#drawn = new Map(); // key: { block, atWork, node, redraw }
 
 	// act has what a person can do with a block: edit(block), detach(block),
 	// visit(threadId), fileURL(id).
@@ -21,7 +21,8 @@ export class Blocks {
 		this.#act = act;
 	}
 
-	draw(blocks) {
+	// atWork says whether a run may still add to what there is.
+	draw(blocks, atWork) {
 		const kept = new Set(blocks.map((b) => b.key));
 		for (const [key, { node }] of this.#drawn) {
 			if (!kept.has(key)) {
@@ -37,10 +38,10 @@ export class Blocks {
 				d.node.dataset.kind = block.kind;
 				this.#drawn.set(block.key, d);
 			}
-			if (d.block !== block) {
-				d.block = block;
+			if (d.block !== block || d.atWork !== atWork) {
+				Object.assign(d, { block, atWork });
 				d.node.toggleAttribute("data-open", Boolean(block.open));
-				d.redraw(block);
+				d.redraw(block, atWork);
 			}
 			const place = previous ? previous.nextSibling : this.#list.querySelector("[data-kind]") ?? null;
 			if (place !== d.node) {
@@ -112,12 +113,12 @@ const makers = {
 			el("div", { className: "buttons" }, detach, visit));
 		return {
 			node,
-			redraw(b) {
+			redraw(b, atWork) {
 				block = b;
 				write(name, b.name || "tool");
 				write(args, (b.cut ? "… " : "") + b.args);
-				write(result, b.result ?? "none yet");
-				const of = toolState(b);
+				write(result, b.result ?? (atWork ? "none yet" : "none"));
+				const of = toolState(b, atWork);
 				write(badge, of);
 				badge.dataset.state = of;
 				detach.hidden = b.subagent?.status !== "running";
@@ -132,7 +133,7 @@ const makers = {
 	},
 };
 
-function toolState(b) {
+function toolState(b, atWork) {
 	const of = b.subagent ? `${b.subagent.name ?? "subagent"}: ` : "";
 	if (b.task) {
 		return `${of || "task: "}${b.task.status} in the background`;
@@ -140,5 +141,5 @@ function toolState(b) {
 	if (b.subagent) {
 		return of + (b.subagent.status === "detached" ? "in the background" : b.subagent.status);
 	}
-	return b.result !== undefined ? "done" : b.open ? "being called" : "waiting";
+	return b.result !== undefined ? "done" : b.open ? "being called" : atWork ? "waiting" : "no result";
 }

@@ -212,6 +212,23 @@ test("tools, reasoning, a plan and a failure are shown", async () => {
   }
   await shot(page, "all");
   await same(panes);
+  // The other window now has it from a history.
+  await panes[0].say("and on");
+  for (const p of panes) await p.answers.getByText("and on").waitFor();
+  await same(panes);
+});
+
+test("a question that a new message withdraws is nowhere, and its call has no result", async () => {
+  const panes = await windows(await visit());
+  await panes[0].say("/ask first");
+  for (const p of panes) await p.root.locator(".badge").getByText("waiting").waitFor();
+  await panes[1].say("never mind");
+  for (const p of panes) {
+    await p.answers.getByText("never mind").waitFor();
+    await p.root.locator(".badge").getByText("no result").waitFor();
+    assert.equal(await p.root.locator(".question").count(), 0);
+  }
+  await same(panes);
 });
 
 test("a subagent goes to the background from either window", async () => {
