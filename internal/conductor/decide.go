@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/parlance-gateway/parlance/internal/agent"
 	"github.com/parlance-gateway/parlance/internal/chat"
@@ -272,6 +273,11 @@ func DecideRestore(h Held, now int64) func(*View) (Plan, error) {
 			return v.restoreWhole(&held, now), nil
 		}
 		if m := v.Meta.Runs[id]; r.Stop != nil || m.Fence > h.Fence || (m.Fence == h.Fence && m.Owner != h.Boot) {
+			return Plan{}, nil
+		}
+		if !slices.Contains(h.Run.Segments, r.Segment()) {
+			// It was resumed once more after the loss, perhaps with the very
+			// same fence and by this edge.
 			return Plan{}, nil
 		}
 		held.Status, held.Segments = r.Status, r.Segments

@@ -109,6 +109,7 @@ func (s *script) say(entries []chat.Entry) {
 	w := s.a.p.e.w
 	if len(entries) > 0 {
 		w.checker.said(s.a, entries)
+		s.a.hold(entries...)
 		s.a.do(s.a.o.Entries(entries, s.a.p.now(), w.random()))
 	}
 }

@@ -18,8 +18,8 @@ type attempt struct {
 	p    *proc
 	o    conductor.Owner
 	room *openRoom
-	// held is the run as this edge last saw it.
-	held  *chat.Run
+	// held is the run as this attempt wrote it, acknowledged or not.
+	held  *chat.State
 	begun *chat.Run
 	born  uint64
 	call  *script
@@ -37,7 +37,8 @@ func (p *proc) own(key chat.Key, epoch, fence uint64, st *chat.State, id string)
 			return
 		}
 	}
-	a := &attempt{p: p, held: run, begun: run, born: st.Born, room: p.enter(key)}
+	held := chat.State{Runs: []*chat.Run{run}}
+	a := &attempt{p: p, held: held.Clip(), begun: run, born: st.Born, room: p.enter(key)}
 	a.room.pins++
 	a.o = conductor.Owner{Key: key, Epoch: epoch, Run: run.ID, Fence: fence, Boot: p.boot, Pace: []int64{0, 40}[p.e.w.rnd.IntN(2)]}
 	p.owners = append(p.owners, a)
@@ -47,9 +48,6 @@ func (p *proc) own(key chat.Key, epoch, fence uint64, st *chat.State, id string)
 
 // seen takes a record of the run that the room has applied.
 func (a *attempt) seen(c *room.Change) {
-	if r := c.After.Run(a.o.Run); r != nil {
-		a.held = r
-	}
 	if b, ok := c.Record.Body.(*chat.RunDetachBody); ok && a.call != nil {
 		a.call.detach(b.Calls)
 	}
@@ -75,6 +73,9 @@ func (a *attempt) do(d conductor.Do) {
 				a.do(conductor.Do{Open: a.o.Phase == conductor.PhaseOpening})
 				return
 			}
+			if r.err == nil {
+				a.hold(chat.NewEntry(chat.KindRunActive, a.o.Run, &chat.RunActiveBody{}))
+			}
 			a.do(a.o.Opened(r.err == nil))
 			if r.err != nil {
 				a.leave()
@@ -97,6 +98,13 @@ func (a *attempt) do(d conductor.Do) {
 				a.do(a.o.Tick(p.now(), w.random()))
 			}
 		})
+	}
+}
+
+// hold folds what the attempt writes, for the case that the store loses it.
+func (a *attempt) hold(entries ...chat.Entry) {
+	for _, e := range entries {
+		a.held = a.held.Apply(&chat.Record{Entry: e})
 	}
 }
 
@@ -170,7 +178,7 @@ func (a *attempt) lostBy(r result) {
 func (a *attempt) restore() {
 	p := a.p
 	p.e.w.count("restore")
-	held := a.held
+	held := a.held.Run(a.o.Run)
 	p.run(&conductor.Command{
 		ID: p.command(), Key: a.o.Key, IDs: []string{held.Message, held.Answer, chat.RunNode(held.ID)},
 		Decide: conductor.DecideRestore(conductor.Held{Run: held, Born: a.born, Boot: p.boot, Fence: a.o.Fence}, p.now()),

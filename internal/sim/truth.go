@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/parlance-gateway/parlance/internal/chat"
@@ -85,6 +86,12 @@ func (k *checker) ending(st *chat.State, run *chat.Run, b *chat.RunEndBody) stri
 	}
 	if st.Message(b.Message.ID) != nil {
 		return "the answer is there already"
+	}
+	for _, p := range run.Parts {
+		i := slices.IndexFunc(b.Message.Parts, func(q *chat.Part) bool { return q.ID == p.ID })
+		if i < 0 || !strings.HasPrefix(string(b.Message.Parts[i].Text), string(p.Text)) {
+			return "text: the message lacks some of what was shown of " + p.ID
+		}
 	}
 	for _, p := range b.Message.Parts {
 		said := k.spoken[p.ID]
