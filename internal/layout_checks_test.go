@@ -32,7 +32,7 @@ func TestArrowCheckRefuses(t *testing.T) {
 		{"the conductor takes no dialect", "internal/conductor", ours + "dialect", false},
 		{"a dialect takes framing", "internal/dialect/pilotoo", ours + "wire/socketio", true},
 		{"a dialect takes no edge", "internal/dialect/pilotoo", ours + "edge", false},
-		{"the simulation takes no agent", "internal/sim", ours + "agent", false},
+		{"the simulation takes no dialect", "internal/sim", ours + "dialect", false},
 		{"the edge knows dialects", "internal/edge", ours + "dialect/pilotoo", true},
 		{"the edge takes no Caddy", "internal/edge", caddyPath + "caddy/v2", false},
 		{"nothing below takes Caddy's relatives", "internal/identity", caddyPath + "certmagic", false},
