@@ -31,8 +31,8 @@ type Threads interface {
 	// chose must be free.
 	Create(ctx context.Context, p identity.Principal, t NewThread) (Thread, error)
 	Get(ctx context.Context, p identity.Principal, thread string) (Thread, error)
-	// List returns the principal's own threads, newest first, after a thread
-	// id ("" for the first page).
+	// List returns the principal's own threads, newest first, after one of
+	// them ("" for the first page); if that is gone, chat.ErrNoThread.
 	List(ctx context.Context, p identity.Principal, after string, limit int) (threads []Thread, more bool, err error)
 	// Delete ends the thread's runs, then the thread.
 	Delete(ctx context.Context, p identity.Principal, thread string) error

@@ -74,9 +74,21 @@ func (d desk) List(ctx context.Context, p identity.Principal, after string, limi
 	if after != "" {
 		after = prefix + after
 	}
-	values, err := d.h.journal.Shelf().List(ctx, p.Realm, shelfThread, p.Key(), after, limit+1)
+	shelf := d.h.journal.Shelf()
+	values, err := shelf.List(ctx, p.Realm, shelfThread, p.Key(), after, limit+1)
 	if err != nil {
 		return nil, false, err
+	}
+	if after != "" && len(values) == 0 {
+		// The end of the list, or a thread that was deleted since: nobody shall
+		// take the one for the other.
+		v, err := shelf.Get(ctx, p.Realm, shelfThread, after)
+		if errors.Is(err, journal.ErrNotFound) || err == nil && v.Owner != p.Key() {
+			return nil, false, chat.ErrNoThread
+		}
+		if err != nil {
+			return nil, false, err
+		}
 	}
 	more := len(values) > limit
 	values = values[:min(limit, len(values))]

@@ -131,6 +131,14 @@ func TestConversations(t *testing.T) {
 	if resp, _ := s.request(t, "GET", path, "ann", ""); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("PIL-198 GET after DELETE: %d", resp.StatusCode)
 	}
+	for name, after := range map[string]string{"a deleted one": made[0], "another's": s.thread(t, "bob"), "one that never was": "never"} {
+		if resp, body := s.request(t, "GET", "/conversations?after="+after, "ann", ""); resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "CONVERSATION_NOT_FOUND") {
+			t.Errorf("PIL-045 PIL-198 the page after %s: %d %s", name, resp.StatusCode, body)
+		}
+	}
+	if resp, body := s.request(t, "GET", "/conversations?after="+made[1], "ann", ""); resp.StatusCode != http.StatusOK || body != `{"conversations":[]}` {
+		t.Errorf("PIL-198 the page after the last: %d %s", resp.StatusCode, body)
+	}
 	for name, body := range map[string]string{"PIL-002 an unknown key": `{"owner":"bob"}`, "no JSON": `{`, "no object": `[]`} {
 		if resp, out := s.request(t, "POST", "/conversations", "ann", body); resp.StatusCode != http.StatusBadRequest || !strings.Contains(out, "INVALID_COMMAND") {
 			t.Errorf("%s: %d %s", name, resp.StatusCode, out)
