@@ -41,16 +41,6 @@ func (v Verb) String() string {
 	return "unknown"
 }
 
-// ParseVerb is the inverse of String; ok is false for every other word.
-func ParseVerb(s string) (v Verb, ok bool) {
-	for i, name := range verbNames {
-		if s == name {
-			return 1 << i, true
-		}
-	}
-	return 0, false
-}
-
 // Verbs is a set of verbs.
 type Verbs uint16
 
@@ -96,12 +86,6 @@ type Capabilities struct {
 // OwnThreads allows verbs on the threads that the subject owns; it is the default
 // of a signed-in user, with [UserVerbs].
 func OwnThreads(verbs Verbs) Capabilities { return Capabilities{own: verbs} }
-
-// WithOwn adds verbs on the subject's own threads.
-func (c Capabilities) WithOwn(verbs Verbs) Capabilities {
-	c.own |= verbs
-	return c
-}
 
 // WithAll adds verbs on every thread of the principal's realm and tenant.
 func (c Capabilities) WithAll(verbs Verbs) Capabilities {
