@@ -110,7 +110,6 @@ type Answer struct {
 	Thread    string
 	Interrupt string
 	Value     jsontext.Value
-	Declined  bool
 	Tools     []chat.ClientTool
 	Check     func(*chat.Interrupt) error
 }

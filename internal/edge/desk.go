@@ -142,12 +142,8 @@ func (d desk) Start(ctx context.Context, p identity.Principal, s dialect.Start) 
 }
 
 func (d desk) Answer(ctx context.Context, p identity.Principal, a dialect.Answer) (dialect.Answered, error) {
-	status := chat.InterruptAnswered
-	if a.Declined {
-		status = chat.InterruptDeclined
-	}
 	r, err := d.h.conductor.AnswerQuestion(ctx, p, a.Thread, chat.Answer{
-		Interrupt: a.Interrupt, Value: a.Value, Status: status, Tools: a.Tools,
+		Interrupt: a.Interrupt, Value: a.Value, Status: chat.InterruptAnswered, Tools: a.Tools,
 	}, a.Check)
 	return dialect.Answered{Run: r.Run, Segment: r.Segment}, err
 }

@@ -57,9 +57,6 @@ type Config struct {
 	// stopped; {threadId} in it stands for the thread's id. "" tells nobody
 	// beyond the closed connection.
 	CancelURL string
-	// AttachmentURL, where set, names an address under which the agent can
-	// fetch an attachment; "" and nil send the bytes.
-	AttachmentURL func(key chat.Key, a chat.Attachment) string
 	// MaxAttachments bounds the bytes sent with one request; older ones are
 	// left out first.
 	MaxAttachments int64

@@ -22,7 +22,6 @@ type part struct {
 	// The form of the first generation.
 	MimeType string `json:"mimeType,omitempty"`
 	Data     string `json:"data,omitempty"`
-	URL      string `json:"url,omitempty"`
 	Filename string `json:"filename,omitempty"`
 }
 
@@ -45,14 +44,6 @@ func (a *Agent) attachments(ctx context.Context, call *agent.Call) (map[string]p
 				continue
 			}
 			missing := part{Type: "text", Text: "[an attachment of type " + f.MediaType + " is not shown]"}
-			address := ""
-			if a.cfg.AttachmentURL != nil {
-				address = a.cfg.AttachmentURL(call.Key, f)
-			}
-			if address != "" {
-				files[f.ID] = filePart(f, source{Type: "url", Value: address, MimeType: f.MediaType}, old)
-				continue
-			}
 			if f.Size > left || call.Open == nil {
 				files[f.ID] = missing
 				continue
@@ -66,7 +57,7 @@ func (a *Agent) attachments(ctx context.Context, call *agent.Call) (map[string]p
 				continue
 			}
 			left -= int64(len(data))
-			files[f.ID] = filePart(f, source{Type: "data", Value: base64.StdEncoding.EncodeToString(data), MimeType: f.MediaType}, old)
+			files[f.ID] = filePart(f, base64.StdEncoding.EncodeToString(data), old)
 		}
 	}
 	return files, nil
@@ -85,15 +76,9 @@ func read(ctx context.Context, call *agent.Call, f chat.Attachment, most int64) 
 	return data, err
 }
 
-func filePart(f chat.Attachment, s source, old bool) part {
+func filePart(f chat.Attachment, data string, old bool) part {
 	if old {
-		p := part{Type: "binary", MimeType: f.MediaType, Filename: f.Name}
-		if s.Type == "url" {
-			p.URL = s.Value
-		} else {
-			p.Data = s.Value
-		}
-		return p
+		return part{Type: "binary", MimeType: f.MediaType, Data: data, Filename: f.Name}
 	}
 	kind, _, _ := strings.Cut(f.MediaType, "/")
 	switch kind {
@@ -101,7 +86,7 @@ func filePart(f chat.Attachment, s source, old bool) part {
 	default:
 		kind = "document"
 	}
-	return part{Type: kind, Source: &s}
+	return part{Type: kind, Source: &source{Type: "data", Value: data, MimeType: f.MediaType}}
 }
 
 // userContent is a user's message: a string where there is only text.

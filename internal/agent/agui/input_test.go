@@ -124,12 +124,8 @@ func TestAttachments(t *testing.T) {
 		cfg           Config
 		want          string
 	}{
-		{"1.0 by value", `,"protocolVersion":"1.0"`, Config{}, `[{"type":"text","text":"look"},{"type":"image","source":{"type":"data","value":"YWJj","mimeType":"image/png"}},{"type":"document","source":{"type":"data","value":"YWJj","mimeType":"application/pdf"}}]`},
-		{"0.x by value", "", Config{}, `[{"type":"text","text":"look"},{"type":"binary","mimeType":"image/png","data":"YWJj","filename":"a.png"},{"type":"binary","mimeType":"application/pdf","data":"YWJj"}]`},
-		{"1.0 by address", `,"protocolVersion":"1.1"`, Config{AttachmentURL: func(_ chat.Key, a chat.Attachment) string { return "https://x/" + a.ID }},
-			`[{"type":"text","text":"look"},{"type":"image","source":{"type":"url","value":"https://x/f1","mimeType":"image/png"}},{"type":"document","source":{"type":"url","value":"https://x/f2","mimeType":"application/pdf"}}]`},
-		{"0.x by address", "", Config{Legacy: true, AttachmentURL: func(_ chat.Key, a chat.Attachment) string { return "https://x/" + a.ID }},
-			`[{"type":"text","text":"look"},{"type":"binary","mimeType":"image/png","url":"https://x/f1","filename":"a.png"},{"type":"binary","mimeType":"application/pdf","url":"https://x/f2"}]`},
+		{"1.0", `,"protocolVersion":"1.0"`, Config{}, `[{"type":"text","text":"look"},{"type":"image","source":{"type":"data","value":"YWJj","mimeType":"image/png"}},{"type":"document","source":{"type":"data","value":"YWJj","mimeType":"application/pdf"}}]`},
+		{"0.x", "", Config{}, `[{"type":"text","text":"look"},{"type":"binary","mimeType":"image/png","data":"YWJj","filename":"a.png"},{"type":"binary","mimeType":"application/pdf","data":"YWJj"}]`},
 		{"beyond the bound", `,"protocolVersion":"1.0"`, Config{MaxAttachments: 5}, `[{"type":"text","text":"look"},{"type":"image","source":{"type":"data","value":"YWJj","mimeType":"image/png"}},{"type":"text","text":"[an attachment of type application/pdf is not shown]"}]`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
