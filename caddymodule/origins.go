@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/parlance-gateway/parlance/internal/wire/engineio"
 )
 
 // origin is a configured origin: a scheme ("" for http and https), and a host
@@ -41,7 +43,7 @@ func (h *Handler) origins() (func(string, *http.Request) bool, error) {
 		if err != nil || u.Host == "" {
 			return false
 		}
-		if strings.EqualFold(u.Host, r.Host) {
+		if engineio.SameHost(text, r) {
 			return true
 		}
 		for _, o := range list {

@@ -8,6 +8,7 @@ var wideSite = site(`		agent echo echo {
 		}
 		limits {
 			connections_per_client 300
+			commands_per_second 1000
 			pace none
 		}`)
 

@@ -17,6 +17,7 @@ import (
 	"github.com/parlance-gateway/parlance/internal/dialect"
 	"github.com/parlance-gateway/parlance/internal/identity"
 	"github.com/parlance-gateway/parlance/internal/journal"
+	"github.com/parlance-gateway/parlance/internal/wire/engineio"
 )
 
 // Bounds of the HTTP routes.
@@ -84,8 +85,13 @@ func (s *Server) ServeRoute(w http.ResponseWriter, r *http.Request, q Request) {
 		problem(w, http.StatusUnauthorized, "UNAUTHORIZED", "sign in first")
 		return
 	}
-	if p.Ambient && unsafe(r.Method) && !sameSite(r, q.Origins) {
+	if p.Ambient && unsafe(r) && !sameSite(r, q.Origins) {
 		problem(w, http.StatusForbidden, "FORBIDDEN", "the request comes from another site")
+		return
+	}
+	if slices.Contains(ownRoutes, first) && unsafe(r) && !s.requests.admit(q.Visit, p, first, s.o.Now()) {
+		w.Header().Set("Retry-After", "1")
+		problem(w, http.StatusTooManyRequests, string(CodeInvalid), "too many requests; slow down")
 		return
 	}
 	switch first {
@@ -103,8 +109,14 @@ func (s *Server) ServeRoute(w http.ResponseWriter, r *http.Request, q Request) {
 	}
 }
 
-func unsafe(method string) bool {
-	return method != http.MethodGet && method != http.MethodHead && method != http.MethodOptions
+// unsafe says whether a page of another site must not make a browser send the
+// request. An upgrade is a GET, and yet whoever sent it may speak and listen.
+func unsafe(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return r.Header.Get("Upgrade") != ""
+	}
+	return true
 }
 
 // sameSite says whether a browser sent the request from a page that may. A
@@ -121,8 +133,7 @@ func sameSite(r *http.Request, origins func(string, *http.Request) bool) bool {
 	if origins != nil {
 		return origins(origin, r)
 	}
-	u, err := url.Parse(origin)
-	return err == nil && strings.EqualFold(u.Host, r.Host)
+	return engineio.SameHost(origin, r)
 }
 
 func anonymous(w http.ResponseWriter, r *http.Request, body []byte) {

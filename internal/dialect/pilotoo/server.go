@@ -37,6 +37,8 @@ type Server struct {
 	mu       sync.Mutex
 	sessions map[*session]struct{}
 	clients  map[string]int // connections by principal
+
+	requests paces // over HTTP
 }
 
 var _ socketio.Handler = (*Server)(nil)
@@ -185,6 +187,7 @@ func (s *Server) recheck() {
 			return
 		case <-t.C:
 		}
+		s.requests.sweep(s.o.Now())
 		s.mu.Lock()
 		list := make([]*session, 0, len(s.sessions))
 		for n := range s.sessions {

@@ -50,14 +50,7 @@ type session struct {
 // limited says whether a command comes too soon after others.
 func (n *session) limited() bool {
 	if n.pace == nil {
-		r := n.site.Rules()
-		if r.CommandsPerSecond == 0 {
-			r.CommandsPerSecond = defaultRate
-		}
-		if r.CommandBurst == 0 {
-			r.CommandBurst = max(defaultBurst, int(r.CommandsPerSecond))
-		}
-		n.pace = rate.NewLimiter(rate.Limit(r.CommandsPerSecond), r.CommandBurst)
+		n.pace = pace(n.site.Rules())
 	}
 	return !n.pace.AllowN(n.server.o.Now(), 1)
 }

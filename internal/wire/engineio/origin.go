@@ -15,7 +15,7 @@ func (a *Accept) allowed(w http.ResponseWriter, r *http.Request) bool {
 	if origin == "" {
 		return true // not a browser, or a request of the page's own host
 	}
-	ok := sameHost(origin, r)
+	ok := SameHost(origin, r)
 	if a.Origins != nil {
 		ok = a.Origins(origin, r)
 	}
@@ -27,9 +27,14 @@ func (a *Accept) allowed(w http.ResponseWriter, r *http.Request) bool {
 	return ok
 }
 
-func sameHost(origin string, r *http.Request) bool {
+// SameHost says whether an Origin header names the host that the request was
+// sent to. To one that came by TLS no page of plain http is the same: whoever
+// is between it and its browser has written it. A request without TLS may have
+// lost it at a proxy, so there both will do.
+func SameHost(origin string, r *http.Request) bool {
 	u, err := url.Parse(origin)
-	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+	return err == nil && u.Host != "" && u.User == nil && strings.EqualFold(u.Host, r.Host) &&
+		(u.Scheme == "https" || u.Scheme == "http" && r.TLS == nil)
 }
 
 // legal says whether an Origin header has only bytes that a header may have.
