@@ -18,7 +18,7 @@ const (
 	DefaultMaxConnections = 100_000
 	DefaultMaxPackets     = 10_000
 	DefaultMaxPayload     = 1_000_000
-	DefaultLargeBytes     = 1 << 30
+	DefaultLargeBytes     = 512 << 20
 )
 
 // Options are the settings of a Server. The zero value is the default of each.

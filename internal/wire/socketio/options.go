@@ -35,7 +35,7 @@ type Options struct {
 	QueueBytes     int
 	MaxConnections int   // 100,000
 	MaxPackets     int   // packets of one POST, 10,000
-	LargeBytes     int64 // 1 GiB
+	LargeBytes     int64 // 512 MiB
 	// AttachmentBytes bounds a packet that comes with attachments, them included:
 	// what waits for the rest of them is held for as long as the client likes. 0
 	// is the connection's MaxPayload.
