@@ -64,6 +64,10 @@ type Agent struct {
 	// `same` gives all the thread's. Agents of one handler agree in it.
 	Thread string `json:"thread,omitempty"`
 
+	// The names of the agent's own tools: a window that declares a client tool
+	// of such a name is refused.
+	Tools []string `json:"tools,omitempty"`
+
 	// Allows to call the agent again if the process was lost before the first
 	// event of the answer.
 	Retry bool `json:"retry,omitempty"`
@@ -185,6 +189,7 @@ func (h *Handler) makeAGUI(a *Agent, name string) (agent.Agent, error) {
 		MaxAttachments: a.MaxAttachments,
 		Forwarded:      jsontext.Value(a.Forward),
 		Retry:          a.Retry,
+		Tools:          a.Tools,
 		Log:            slog.New(agentLog).With("realm", h.site.Realm, "agent", name),
 	}
 	if t := a.Timeouts; t != nil {

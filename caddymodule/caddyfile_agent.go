@@ -15,6 +15,7 @@ import (
 //		thread          per_branch|same
 //		todos           <pointer>|off
 //		todos           activity <type>|off
+//		tools           <name...>
 //		cancel_hook     <url>
 //		forward         <json>
 //		max_event       <size>
@@ -72,6 +73,7 @@ func (a *Agent) readAGUI(d *caddyfile.Dispenser) error {
 		"max_event":       size(d, &a.MaxEvent),
 		"max_body":        size(d, &a.MaxBody),
 		"max_attachments": size(d, &a.MaxAttachments),
+		"tools":           once(func() error { return a.readTools(d) }),
 		"retry":           flag(&a.Retry),
 		"legacy":          flag(&a.Legacy),
 	}, nil)
@@ -93,6 +95,13 @@ func (a *Agent) readHeader(d *caddyfile.Dispenser) error {
 		a.Headers = make(map[string][]string)
 	}
 	a.Headers[name] = append(a.Headers[name], value)
+	return nil
+}
+
+func (a *Agent) readTools(d *caddyfile.Dispenser) error {
+	if a.Tools = d.RemainingArgs(); len(a.Tools) == 0 {
+		return d.Err("tools needs the name of one or more tools")
+	}
 	return nil
 }
 

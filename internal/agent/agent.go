@@ -56,6 +56,12 @@ type History interface {
 	History() int
 }
 
+// Toolbox is an ability: to tell the names of the agent's own tools, so that no
+// window declares one of the same name (PIL-075).
+type Toolbox interface {
+	Tools() []string
+}
+
 // Retrier is an ability: a run whose edge was lost before its first event may
 // be started again.
 type Retrier interface{ Retry() bool }

@@ -30,6 +30,8 @@ var (
 	ErrUnknownRun = errors.New("the run is not active")
 	// ErrNotWaiting: the decision is unknown or was made already.
 	ErrNotWaiting = errors.New("the thread is not waiting on that decision")
+	// ErrToolName: a client tool has the name of a tool of the agent's own.
+	ErrToolName = errors.New("a client tool has the name of one of the agent's tools")
 	// ErrNoSubagent: nothing of the run can go to the background.
 	ErrNoSubagent = errors.New("no running subagent call to detach")
 )

@@ -482,8 +482,11 @@ func TestValidID(t *testing.T) {
 
 func TestMessageContent(t *testing.T) {
 	m := &Message{Parts: []*Part{
-		{Type: PartReasoning, Text: Text("hm")}, {Type: PartText, Text: Text("a")}, {Type: PartTool, Text: Text("{}")},
-		{Type: PartText}, {Type: PartText, Text: Text("b")},
+		{Type: PartReasoning, Text: Text("hm")},
+		{Type: PartText, Text: Text("a")},
+		{Type: PartTool, Text: Text("{}")},
+		{Type: PartText},
+		{Type: PartText, Text: Text("b")},
 	}}
 	if got := m.Content(); got != "a\n\nb" {
 		t.Errorf("%q", got)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/parlance-gateway/parlance/internal/agent"
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/identity"
 	"github.com/parlance-gateway/parlance/internal/journal"
@@ -91,6 +93,9 @@ func (c *Conductor) StartRun(ctx context.Context, p identity.Principal, thread s
 			if chosen.Agent = v.State.Info.Agent; chosen.Agent == "" {
 				chosen.Agent = realm.Default
 			}
+			if err := c.toolNames(key, chosen.Agent, chosen.Tools); err != nil {
+				return Plan{}, err
+			}
 			return DecideStart(chosen, c.o.Boot)(v)
 		}),
 	})
@@ -112,7 +117,14 @@ func (c *Conductor) AnswerQuestion(ctx context.Context, p identity.Principal, th
 	var out Resumption
 	d, err := c.carry(ctx, &Command{
 		ID: newCommand(), Key: key,
-		Decide: allowed(p, identity.ToolApproval, key, DecideAnswer(a, c.o.Boot, check, &out)),
+		Decide: allowed(p, identity.ToolApproval, key, func(v *View) (Plan, error) {
+			if r, _ := v.State.RunOfInterrupt(a.Interrupt); r != nil {
+				if err := c.toolNames(key, r.Agent, a.Tools); err != nil {
+					return Plan{}, err
+				}
+			}
+			return DecideAnswer(a, c.o.Boot, check, &out)(v)
+		}),
 	})
 	if err != nil {
 		return Resumption{}, err
@@ -124,6 +136,25 @@ func (c *Conductor) AnswerQuestion(ctx context.Context, p identity.Principal, th
 		c.takeUp(key, out.Run, d, nil)
 	}
 	return out, nil
+}
+
+// toolNames refuses client tools that the agent could not tell from its own.
+func (c *Conductor) toolNames(key chat.Key, name string, tools []chat.ClientTool) error {
+	realm := c.o.Realm(key.Realm)
+	if realm == nil || len(tools) == 0 {
+		return nil
+	}
+	box, ok := realm.Agents[name].(agent.Toolbox)
+	if !ok {
+		return nil
+	}
+	own := box.Tools()
+	for _, t := range tools {
+		if slices.Contains(own, t.Name) {
+			return chat.ErrToolName
+		}
+	}
+	return nil
 }
 
 // Cancel stops the run whose current segment is the given one, and returns

@@ -211,6 +211,9 @@ func (l *loop) turn() {
 	select {
 	case ev := <-events:
 		l.entries(l.repair.Event(ev))
+		if l.repair.Full() {
+			l.hangUp() // nothing that it says counts any more
+		}
 	case out := <-l.ended:
 		l.finish(out)
 	case a := <-l.appended:
@@ -258,7 +261,6 @@ func (l *loop) finish(out agent.Outcome) {
 	es, out := l.repair.End(out)
 	l.entries(es)
 	for _, i := range out.Interrupts {
-		i.ID = NewID()
 		if i.Deadline == 0 && l.realm != nil && l.realm.PauseTimeout > 0 {
 			i.Deadline = l.now() + l.realm.PauseTimeout.Milliseconds()
 		}
@@ -347,6 +349,7 @@ func (l *loop) do(d Do) {
 	}
 	if d.Call {
 		l.startCall()
+		l.entries(l.repair.Begin())
 	}
 }
 
@@ -418,7 +421,6 @@ func (l *loop) append(a journal.Append) {
 		select {
 		case l.appended <- answered{res, err}:
 		case <-l.ctx.Done():
-		case <-l.callCtx.Done():
 		}
 	})
 	if l.pause > 0 {

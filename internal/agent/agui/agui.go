@@ -38,6 +38,8 @@ const DefaultMaxAttachments = 48 << 20
 // field is its default; only URL must be given.
 type Config struct {
 	URL string
+	// Tools are the names of the agent's own tools, which no window may declare.
+	Tools []string
 	// Header goes with every request; it may hold secrets.
 	Header http.Header
 	// Limits are those of a call; see their own defaults.
@@ -69,7 +71,8 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Agent is an AG-UI endpoint. Its abilities: History, Retrier, Canceller.
+// Agent is an AG-UI endpoint. Its abilities: History, Retrier, Toolbox,
+// Canceller.
 type Agent struct {
 	cfg  Config
 	up   *agent.Upstream
@@ -139,6 +142,9 @@ func (a *Agent) History() int {
 	}
 	return a.cfg.History
 }
+
+// Tools are the names of the endpoint's own tools.
+func (a *Agent) Tools() []string { return a.cfg.Tools }
 
 // Retry says whether a lost run may be started again.
 func (a *Agent) Retry() bool { return a.cfg.Retry }

@@ -185,8 +185,11 @@ func TestStreams(t *testing.T) {
 		}, "tool k f< \"\"\nsuspended  \napproval i1 call=k {\"reason\":\"tool_call\",\"message\":\"May I?\",\"toolCallId\":\"k\"}\n" +
 			"question i2 call= {\"reason\":\"input_required\",\"responseSchema\":{\"type\":\"string\"}}\n" +
 			"question i3 call= {\"reason\":\"confirmation\",\"responseSchema\":{\"properties\":{\"approved\":{},\"editedArgs\":{}}}}"},
-		{"PIL-117 a question of 0.x", []string{started, `{"type":"CUSTOM","name":"on_interrupt","value":"{\"question\":\"Really?\"}"}`, finished},
-			"suspended  \nquestion on_interrupt:0 call= {\"reason\":\"on_interrupt\",\"message\":\"Really?\",\"value\":{\"question\":\"Really?\"}}"},
+		{
+			"PIL-117 a question of 0.x",
+			[]string{started, `{"type":"CUSTOM","name":"on_interrupt","value":"{\"question\":\"Really?\"}"}`, finished},
+			"suspended  \nquestion on_interrupt:0 call= {\"reason\":\"on_interrupt\",\"message\":\"Really?\",\"value\":{\"question\":\"Really?\"}}",
+		},
 		{"a question of 0.x that an outcome asks, too, is asked once", []string{
 			started, `{"type":"CUSTOM","name":"on_interrupt","value":"x"}`, `{"type":"RUN_FINISHED","outcome":{"type":"interrupt","interrupts":[{"id":"i1","reason":"a:b"}]}}`,
 		}, "suspended  \nquestion i1 call= {\"reason\":\"a:b\"}"},

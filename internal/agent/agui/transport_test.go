@@ -270,8 +270,13 @@ func TestFraming(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	for _, c := range []Config{
-		{}, {URL: "localhost:80"}, {URL: "ftp://x/"}, {URL: "http://x", CancelURL: "/stop"},
-		{URL: "http://x", Forwarded: []byte(`[]`)}, {URL: "http://x", Forwarded: []byte(`{`)}, {URL: "http://x", TodosPointer: "todos"},
+		{},
+		{URL: "localhost:80"},
+		{URL: "ftp://x/"},
+		{URL: "http://x", CancelURL: "/stop"},
+		{URL: "http://x", Forwarded: []byte(`[]`)},
+		{URL: "http://x", Forwarded: []byte(`{`)},
+		{URL: "http://x", TodosPointer: "todos"},
 	} {
 		if _, err := New(c); err == nil {
 			t.Errorf("accepted %+v", c)

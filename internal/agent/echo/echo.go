@@ -28,6 +28,12 @@ import (
 	"github.com/parlance-gateway/parlance/internal/chat"
 )
 
+// The agent's own tools, beside approvedTool.
+const (
+	lookupTool = "lookup"
+	taskTool   = "task"
+)
+
 // DefaultDelay is the pause between two words.
 const DefaultDelay = 60 * time.Millisecond
 
@@ -47,6 +53,9 @@ type Agent struct {
 	mu   sync.Mutex
 	subs map[place]*work
 }
+
+// Tools implements agent.Toolbox.
+func (*Agent) Tools() []string { return []string{lookupTool, approvedTool, taskTool} }
 
 // New makes the agent.
 func New(c Config) *Agent {

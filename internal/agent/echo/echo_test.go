@@ -80,27 +80,41 @@ func newRun(call *agent.Call) *chat.Run {
 func TestEcho(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"words come back", "Héllo  wörld 👩‍👩‍👧 end", `text "Héllo  wörld 👩\u200d👩\u200d👧 end"` + "\ncomplete"},
-		{"a tool is used between two texts", "before /tool after",
+		{
+			"a tool is used between two texts", "before /tool after",
 			"text \"before\"\ntool lookup {\"word\": \"echo\"} = \"a sound that comes back\" true\n" +
-				"text \"The tool says: an echo is a sound that comes back. after\"\ncomplete"},
-		{"an approval is asked for", "/ask and more",
-			"tool ring_bell {\"times\": 1} = \"\" false\nsuspended approval {\"reason\":\"tool_call\",\"message\":\"May I ring the bell?\",\"toolCallId\":\"s-c1\"}"},
-		{"PIL-119 two questions are asked", "/ask2",
-			`suspended question {"reason":"input_required","message":"What is your name?"} question {"reason":"input_required","message":"What is your favourite colour?"}`},
-		{"PIL-072 a blocking client tool pauses", `/client where {"a": "} x"} rest`,
-			"tool where {\"a\": \"} x\"} = \"\" false\nsuspended client_tool {\"clientTool\":\"where\",\"arguments\":{\"a\":\"} x\"}}"},
-		{"PIL-069 a one-way client tool does not", "/client draw then",
-			"tool draw {} = \"\" true\ntext \"The client was told. then\"\ncomplete"},
+				"text \"The tool says: an echo is a sound that comes back. after\"\ncomplete",
+		},
+		{
+			"an approval is asked for", "/ask and more",
+			"tool ring_bell {\"times\": 1} = \"\" false\nsuspended approval {\"reason\":\"tool_call\",\"message\":\"May I ring the bell?\",\"toolCallId\":\"s-c1\"}",
+		},
+		{
+			"PIL-119 two questions are asked", "/ask2",
+			`suspended question {"reason":"input_required","message":"What is your name?"} question {"reason":"input_required","message":"What is your favourite colour?"}`,
+		},
+		{
+			"PIL-072 a blocking client tool pauses", `/client where {"a": "} x"} rest`,
+			"tool where {\"a\": \"} x\"} = \"\" false\nsuspended client_tool {\"clientTool\":\"where\",\"arguments\":{\"a\":\"} x\"}}",
+		},
+		{
+			"PIL-069 a one-way client tool does not", "/client draw then",
+			"tool draw {} = \"\" true\ntext \"The client was told. then\"\ncomplete",
+		},
 		{"PIL-070 a tool that was not declared is not called", "/client other {}", "text \"There is no client tool other.\"\ncomplete"},
 		{"reasons", "/think so", "reasoning \"The words were heard. Now they are to be said again.\"\ntext \"so\"\ncomplete"},
 		{"fails", "a /fail b", "text \"a\"\nerror"},
 		{"says many words", "/long 3 end", "text \"word1 word2 word3 end\"\ncomplete"},
-		{"a subagent works and finishes", "/sub x",
-			"tool task {\"title\": \"count to 50\"} = \"counted to 50\" true\ntext \"The subagent has finished. x\"\nsubagent counter of a call true running false\ncomplete"},
+		{
+			"a subagent works and finishes", "/sub x",
+			"tool task {\"title\": \"count to 50\"} = \"counted to 50\" true\ntext \"The subagent has finished. x\"\nsubagent counter of a call true running false\ncomplete",
+		},
 		{"nothing to say", " ", "text \"I heard nothing.\"\ncomplete"},
-		{"several in their order", "/think /tool /fail",
+		{
+			"several in their order", "/think /tool /fail",
 			"reasoning \"The words were heard. Now they are to be said again.\"\ntool lookup {\"word\": \"echo\"} = \"a sound that comes back\" true\n" +
-				"text \"The tool says: an echo is a sound that comes back.\"\nerror"},
+				"text \"The tool says: an echo is a sound that comes back.\"\nerror",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			call := ask(c.text)
@@ -124,11 +138,15 @@ func TestEchoResumes(t *testing.T) {
 	for _, c := range []struct{ name, text, answer, want string }{
 		{"PIL-090 approved by true", "/ask more", `true`, "tool ring_bell {\"times\": 1} = \"the bell rang\" true\ntext \"You approved it: the bell rang. more\"\ncomplete"},
 		{"PIL-090 denied by false", "/ask more", `false`, "tool ring_bell {\"times\": 1} = \"denied\" true\ntext \"You denied it. more\"\ncomplete"},
-		{"PIL-090 denied with a reason", "/ask", `{"approved":false,"reason":"too loud"}`,
-			"tool ring_bell {\"times\": 1} = \"denied\" true\ntext \"You denied it. Your reason: too loud\"\ncomplete"},
+		{
+			"PIL-090 denied with a reason", "/ask", `{"approved":false,"reason":"too loud"}`,
+			"tool ring_bell {\"times\": 1} = \"denied\" true\ntext \"You denied it. Your reason: too loud\"\ncomplete",
+		},
 		{"PIL-090 approved by an object", "/ask", `{"approved":true}`, "tool ring_bell {\"times\": 1} = \"the bell rang\" true\ntext \"You approved it: the bell rang.\"\ncomplete"},
-		{"PIL-068 the answer of a client tool", "first /client where last", `{"city":"Oslo"}`,
-			"text \"first\"\ntool where {} = \"{\\\"city\\\":\\\"Oslo\\\"}\" true\ntext \"where answered: {\\\"city\\\":\\\"Oslo\\\"} last\"\ncomplete"},
+		{
+			"PIL-068 the answer of a client tool", "first /client where last", `{"city":"Oslo"}`,
+			"text \"first\"\ntool where {} = \"{\\\"city\\\":\\\"Oslo\\\"}\" true\ntext \"where answered: {\\\"city\\\":\\\"Oslo\\\"} last\"\ncomplete",
+		},
 		{"PIL-086 two answers", "/ask2", `"blue"`, "text \"Answer 1: blue Answer 2: blue\"\ncomplete"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

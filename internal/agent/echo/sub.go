@@ -56,7 +56,7 @@ func (w *work) take() (done int, ok bool) {
 // subagent lets one work on a call of its own, until it has finished or gone
 // to the background.
 func (t *turn) subagent() {
-	id := t.toolCall("task", `{"title": "count to `+strconv.Itoa(ticks)+`"}`)
+	id := t.toolCall(taskTool, `{"title": "count to `+strconv.Itoa(ticks)+`"}`)
 	sub := t.id("s")
 	w := &work{taken: make(chan struct{})}
 	at := place{t.call.Key, id}

@@ -125,7 +125,7 @@ func (t *turn) do(a action) {
 	case "/long":
 		t.long(a.n)
 	case "/tool":
-		id := t.toolCall("lookup", `{"word": "echo"}`)
+		id := t.toolCall(lookupTool, `{"word": "echo"}`)
 		t.pause(t.agent.delay)
 		t.result(id, "a sound that comes back")
 		t.say("The tool says: an echo is a sound that comes back.", t.agent.delay)

@@ -51,6 +51,7 @@ var refusals = []refusalText{
 	{chat.ErrBusy, CodeInvalid, "a run is already in flight"},
 	{chat.ErrTooManyRuns, CodeInvalid, "too many runs in this conversation"},
 	{chat.ErrWaiting, CodeInvalid, "the conversation waits on a decision"},
+	{chat.ErrToolName, CodeInvalid, "a client tool has the name of one of the agent's own tools"},
 	{chat.ErrNoSubagent, CodeInvalid, "the run has no such running subagent call"},
 	{chat.ErrThreadExists, CodeInvalid, "a conversation with this id already exists"},
 }

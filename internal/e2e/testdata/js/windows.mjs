@@ -165,6 +165,20 @@ test("PIL-018 PIL-077 PIL-083 PIL-085 PIL-089 two windows answer one question: o
   refused(await answer(one, true), "UNKNOWN_RUN");
 });
 
+test("PIL-075 a client tool may not have the name of one of the agent's own, nor of another", async () => {
+  const b = new Browser(); const t = await b.thread();
+  const s = await b.window();
+  const named = (name) => ({ name, kind: "one-way", description: "a tool", arguments: { type: "object" } });
+  refused(await start(s, t, "hi", { clientTools: [named("lookup")] }), "INVALID_COMMAND");
+  refused(await start(s, t, "hi", { clientTools: [named("mine"), named("mine")] }), "INVALID_COMMAND");
+  const { runId } = await start(s, t, "/ask", { clientTools: [named("mine")] });
+  await finished(s, runId);
+  const q = (await messages(s, t)).pendingInterrupt;
+  const resume = (clientTools) => ask(s, "run:resume", { threadId: t, interruptId: q.interruptId, answer: true, clientTools });
+  refused(await resume([named("lookup")]), "INVALID_COMMAND");
+  assert.equal((await resume([named("mine")])).ok, true);
+});
+
 test("PIL-071 client tools: a blocking one asks, the set of the resume replaces the paused one's, a one-way one goes on", async () => {
   const b = new Browser(); const t = await b.thread();
   const s = await b.window();
