@@ -159,6 +159,7 @@ func (h *Handler) readPilotoo(d *caddyfile.Dispenser) error {
 //
 //	limits {
 //		runs_per_thread        <n>
+//		runs_per_client        <n>
 //		rooms_per_connection   <n>
 //		connections_per_client <n>
 //		commands_per_second    <n>
@@ -174,6 +175,7 @@ func (h *Handler) readLimits(d *caddyfile.Dispenser) error {
 	h.Limits = l
 	return readBlock(d, "limits", map[string]option{
 		"runs_per_thread":        number(d, &l.RunsPerThread),
+		"runs_per_client":        number(d, &l.RunsPerClient),
 		"rooms_per_connection":   number(d, &l.RoomsPerConnection),
 		"connections_per_client": number(d, &l.ConnectionsPerClient),
 		"commands_per_second":    rate(d, &l.CommandsPerSecond),

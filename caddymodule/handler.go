@@ -117,7 +117,7 @@ func (h *Handler) together(other *Handler) error {
 	case unnamed && h.config != other.config:
 		return errTogether
 	case a.Limits != b.Limits:
-		return fmt.Errorf("two handlers of realm %q differ in thread, runs_per_thread, run_timeout, pause_timeout or pace, "+
+		return fmt.Errorf("two handlers of realm %q differ in thread, runs_per_thread, runs_per_client, run_timeout, pause_timeout or pace, "+
 			"which hold for a realm: write the same in both", a.Realm)
 	case a.Agents[0].Name != b.Agents[0].Name:
 		return fmt.Errorf("two handlers of realm %q begin with different agents, and a new thread is answered by its realm's first: "+

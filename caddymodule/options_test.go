@@ -66,6 +66,7 @@ func TestOptionsReachTheSite(t *testing.T) {
 		}
 		limits {
 			runs_per_thread 4
+			runs_per_client 16
 			rooms_per_connection 64
 			connections_per_client 10
 			commands_per_second 2.5
@@ -84,7 +85,7 @@ func TestOptionsReachTheSite(t *testing.T) {
 	if s.Rules != want {
 		t.Errorf("%+v", s.Rules)
 	}
-	if s.Limits != (edge.Limits{RunsPerThread: 4, RunTimeout: 10 * time.Minute, PauseTimeout: -1, Pace: -1}) {
+	if s.Limits != (edge.Limits{RunsPerThread: 4, RunsPerClient: 16, RunTimeout: 10 * time.Minute, PauseTimeout: -1, Pace: -1}) {
 		t.Errorf("%+v", s.Limits)
 	}
 }

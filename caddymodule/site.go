@@ -49,6 +49,9 @@ type Limits struct {
 	// Live runs of one thread. Default: 8.
 	RunsPerThread int `json:"runs_per_thread,omitempty"`
 
+	// Runs at work that one client began, over all its threads. Default: 32.
+	RunsPerClient int `json:"runs_per_client,omitempty"`
+
 	// Threads that one connection may watch. Default: 256.
 	RoomsPerConnection int `json:"rooms_per_connection,omitempty"`
 
@@ -156,7 +159,7 @@ func (h *Handler) makeLimits() error {
 	if h.Limits != nil {
 		l = *h.Limits
 	}
-	for _, n := range []float64{float64(l.RunsPerThread), float64(l.RoomsPerConnection), float64(l.ConnectionsPerClient), l.CommandsPerSecond} {
+	for _, n := range []float64{float64(l.RunsPerThread), float64(l.RunsPerClient), float64(l.RoomsPerConnection), float64(l.ConnectionsPerClient), l.CommandsPerSecond} {
 		if n < 0 {
 			return errors.New("a number must not be negative")
 		}
@@ -170,6 +173,7 @@ func (h *Handler) makeLimits() error {
 	}
 	h.site.Limits = edge.Limits{
 		RunsPerThread: l.RunsPerThread,
+		RunsPerClient: l.RunsPerClient,
 		Pace:          time.Duration(l.Pace),
 		RunTimeout:    time.Duration(l.RunTimeout),
 		PauseTimeout:  time.Duration(l.PauseTimeout),

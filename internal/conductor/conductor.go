@@ -23,8 +23,9 @@ type Realm struct {
 	Pace time.Duration
 	// RunTimeout bounds a segment, PauseTimeout a question; 0 is no bound.
 	RunTimeout, PauseTimeout time.Duration
-	// MaxRuns bounds a thread's live runs.
-	MaxRuns int
+	// MaxRuns bounds a thread's live runs, MaxClientRuns those at work on this
+	// edge that one subject began; 0 is no bound.
+	MaxRuns, MaxClientRuns int
 	// SameUpstream gives an agent our thread id instead of one per branch.
 	SameUpstream bool
 }

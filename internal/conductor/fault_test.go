@@ -165,7 +165,7 @@ func TestLostAnswers(t *testing.T) {
 		told[id] = true
 		return errCut
 	})
-	if err := e.Create(context.Background(), ann, "t2", chat.Info{}); err != nil {
+	if _, err := e.Create(context.Background(), ann, "t2", chat.Info{}); err != nil {
 		t.Errorf("create: %v", err)
 	}
 	run, _ := e.start("t", say("m1", "one two three /ask four"))

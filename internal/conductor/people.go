@@ -48,19 +48,20 @@ func allowed(p identity.Principal, verb identity.Verb, key chat.Key, decide func
 	}
 }
 
-// Create opens a thread that belongs to the principal.
-func (c *Conductor) Create(ctx context.Context, p identity.Principal, thread string, info chat.Info) error {
+// Create opens a thread that belongs to the principal, and returns what is now
+// known of it.
+func (c *Conductor) Create(ctx context.Context, p identity.Principal, thread string, info chat.Info) (chat.Info, error) {
 	key := Key(p, thread)
 	info.Owner, info.Created = chat.Subject(p.Subject), c.o.Now()
 	own := identity.Thread{Realm: key.Realm, Tenant: key.Tenant, ID: thread, Owner: p.Subject}
 	if identity.Allow(p, identity.Create, own) != nil {
-		return chat.ErrNoThread
+		return chat.Info{}, chat.ErrNoThread
 	}
 	_, err := c.carry(ctx, &Command{ID: newCommand(), Key: key, Decide: func(v *View) (Plan, error) {
 		entries, err := v.State.Create(info)
 		return Plan{Entries: entries}, err
 	}})
-	return err
+	return info, err
 }
 
 // StartRun accepts a user's message and begins the run that answers it. The
@@ -71,6 +72,9 @@ func (c *Conductor) StartRun(ctx context.Context, p identity.Principal, thread s
 		return "", "", chat.ErrNoThread
 	}
 	key := Key(p, thread)
+	if realm.MaxClientRuns > 0 && c.runsOf(key, chat.Subject(p.Subject)) >= realm.MaxClientRuns {
+		return "", "", chat.ErrTooManyRuns
+	}
 	s.Run, s.Answer = NewID(), NewID()
 	s.Segment, s.WithdrawSegment = NewSegment(), NewSegment()
 	s.Upstream, s.SameUpstream = NewID(), realm.SameUpstream
@@ -105,6 +109,19 @@ func (c *Conductor) StartRun(ctx context.Context, p identity.Principal, thread s
 	c.takeUp(key, s.Run, d, nil)
 	c.trim(key, d.View.Meta)
 	return s.Run, s.Segment, nil
+}
+
+// runsOf counts the runs of this edge that somebody began.
+func (c *Conductor) runsOf(key chat.Key, by chat.Subject) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for a, r := range c.runners {
+		if a.key.Realm == key.Realm && a.key.Tenant == key.Tenant && r.own.Origin.By == by {
+			n++
+		}
+	}
+	return n
 }
 
 // AnswerQuestion settles one question, and takes the run up with the last.
@@ -248,21 +265,35 @@ func (c *Conductor) DetachCalls(ctx context.Context, p identity.Principal, segme
 	return err
 }
 
-// Delete ends a thread's runs and then the thread.
-func (c *Conductor) Delete(ctx context.Context, p identity.Principal, thread string) error {
+// Delete ends a thread's runs and then the thread. It returns the ids of the
+// attachments that the thread's messages named.
+func (c *Conductor) Delete(ctx context.Context, p identity.Principal, thread string) (files []string, err error) {
 	key := Key(p, thread)
-	snap, err := c.Load(ctx, p, identity.Delete, key)
+	st, err := c.Load(ctx, p, identity.Delete, key)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, r := range snap.Runs {
+	for _, r := range st.Runs {
 		if err := c.stopRun(ctx, key, r.ID, chat.Stop{Cause: chat.CauseDeleted, By: chat.Subject(p.Subject)}); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.o.CommandTimeout)
 	defer cancel()
-	return c.j.Delete(ctx, key)
+	messages := st.Tail
+	for page := st.Chunks; ; page-- {
+		for _, m := range messages {
+			for _, a := range m.Attachments {
+				files = append(files, a.ID)
+			}
+		}
+		if page == 0 {
+			return files, c.j.Delete(ctx, key)
+		}
+		if messages, err = c.j.Pages(ctx, key, page-1, page); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // Load returns a thread's state, if the principal may do verb to it. The store

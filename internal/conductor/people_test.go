@@ -367,10 +367,10 @@ func TestDeleteEndsRuns(t *testing.T) {
 	tape := w.tape(a.create("t"))
 	run, _ := a.start("t", say("m1", "hi"))
 	tape.kind(run, chat.KindTextDelta)
-	if err := b.Delete(context.Background(), person("bob"), "t"); err != chat.ErrNoThread {
+	if _, err := b.Delete(context.Background(), person("bob"), "t"); err != chat.ErrNoThread {
 		t.Errorf("PIL-045 a stranger's delete: %v", err)
 	}
-	if err := b.Delete(context.Background(), ann, "t"); err != nil {
+	if _, err := b.Delete(context.Background(), ann, "t"); err != nil {
 		t.Fatal(err)
 	}
 	<-aborted

@@ -240,7 +240,7 @@ var ann = person("ann")
 
 func (e *edge) create(id string) chat.Key {
 	e.w.t.Helper()
-	if err := e.Create(context.Background(), ann, id, chat.Info{}); err != nil {
+	if _, err := e.Create(context.Background(), ann, id, chat.Info{}); err != nil {
 		e.w.t.Fatal(err)
 	}
 	return Key(ann, id)

@@ -123,11 +123,13 @@ type Answered struct {
 
 // Files keeps what a user attaches.
 type Files interface {
-	// PutFile stores an upload of at most limit bytes as the principal's.
-	PutFile(ctx context.Context, p identity.Principal, f chat.Attachment, r io.Reader, limit int64) (chat.Attachment, error)
+	// PutFile stores at most limit bytes as the principal's. A file that is put
+	// for a thread goes with it; one for "" stays until it is dropped.
+	PutFile(ctx context.Context, p identity.Principal, thread string, f chat.Attachment, r io.Reader, limit int64) (chat.Attachment, error)
 	// File finds an upload that the principal may use, or chat.ErrNoThread.
 	File(ctx context.Context, p identity.Principal, id string) (chat.Attachment, error)
-	// DropFile removes an upload that no message uses.
+	// DropFile removes an upload of the principal's; messages that name it keep
+	// its name only.
 	DropFile(ctx context.Context, p identity.Principal, id string) error
 	// OpenFile returns an upload's bytes.
 	OpenFile(ctx context.Context, p identity.Principal, id string) (chat.Attachment, io.ReadSeekCloser, error)

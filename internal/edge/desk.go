@@ -3,6 +3,7 @@ package edge
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,11 +39,11 @@ func (d desk) Create(ctx context.Context, p identity.Principal, t dialect.NewThr
 	if t.ID == "" {
 		t.ID = conductor.NewID()
 	}
-	info := chat.Info{Title: t.Title, Agent: t.Agent}
-	if err := d.h.conductor.Create(ctx, p, t.ID, info); err != nil {
+	info, err := d.h.conductor.Create(ctx, p, t.ID, chat.Info{Title: t.Title, Agent: t.Agent})
+	if err != nil {
 		return dialect.Thread{}, err
 	}
-	out := dialect.Thread{ID: t.ID, Title: t.Title, Created: d.h.now()}
+	out := dialect.Thread{ID: t.ID, Title: t.Title, Created: info.Created}
 	data, err := json.Marshal(listed{Title: t.Title, Created: out.Created})
 	if err != nil {
 		return dialect.Thread{}, err
@@ -54,12 +55,7 @@ func (d desk) Create(ctx context.Context, p identity.Principal, t dialect.NewThr
 }
 
 // shelfID is injective in its parts.
-func shelfID(tenant, id string) string { return json1(tenant) + id }
-
-func json1(s string) string {
-	b, _ := json.Marshal(s)
-	return string(b)
-}
+func shelfID(tenant, id string) string { return strconv.Quote(tenant) + id }
 
 func (d desk) Get(ctx context.Context, p identity.Principal, thread string) (dialect.Thread, error) {
 	st, err := d.h.conductor.Load(ctx, p, identity.Subscribe, conductor.Key(p, thread))
@@ -104,9 +100,11 @@ func (d desk) List(ctx context.Context, p identity.Principal, after string, limi
 }
 
 func (d desk) Delete(ctx context.Context, p identity.Principal, thread string) error {
-	if err := d.h.conductor.Delete(ctx, p, thread); err != nil {
+	files, err := d.h.conductor.Delete(ctx, p, thread)
+	if err != nil {
 		return err
 	}
+	d.dropThreads(ctx, p, thread, files)
 	return d.h.journal.Shelf().Delete(ctx, p.Realm, shelfThread, shelfID(p.Tenant, thread))
 }
 

@@ -17,9 +17,15 @@ type pilotooFace struct {
 	wire   *socketio.Server
 }
 
+// connectTimeout is how long a connection may take to say who it is. It is
+// shorter than the reference's 45 s, since such connections count against the
+// process's limit and nobody's own.
+const connectTimeout = 15 * time.Second
+
 func newPilotooFace(h *Hub, o Options) *pilotooFace {
 	f := &pilotooFace{server: pilotoo.NewServer(pilotoo.Options{Desk: desk{h}, Logger: o.Logger})}
 	f.wire = socketio.NewServer(socketio.Options{
+		ConnectTimeout: connectTimeout,
 		MaxConnections: o.MaxConnections, AttachmentBytes: pilotoo.MaxBinary, Logger: o.Logger,
 	}, f.server)
 	return f

@@ -18,9 +18,11 @@ type file struct {
 	chat.Attachment
 	Tenant string       `json:"tenant,omitempty"`
 	Owner  chat.Subject `json:"owner"`
+	// Thread is the one that the file was put for and goes with, or "".
+	Thread string `json:"thread,omitempty"`
 }
 
-func (d desk) PutFile(ctx context.Context, p identity.Principal, f chat.Attachment, r io.Reader, limit int64) (chat.Attachment, error) {
+func (d desk) PutFile(ctx context.Context, p identity.Principal, thread string, f chat.Attachment, r io.Reader, limit int64) (chat.Attachment, error) {
 	own := identity.Thread{Realm: p.Realm, Tenant: p.Tenant, Owner: p.Subject}
 	if identity.Allow(p, identity.UserMessage, own) != nil {
 		return chat.Attachment{}, chat.ErrNoThread
@@ -31,7 +33,7 @@ func (d desk) PutFile(ctx context.Context, p identity.Principal, f chat.Attachme
 		return chat.Attachment{}, err
 	}
 	f.Size = n
-	data, err := json.Marshal(file{Attachment: f, Tenant: p.Tenant, Owner: chat.Subject(p.Subject)})
+	data, err := json.Marshal(file{Attachment: f, Tenant: p.Tenant, Owner: chat.Subject(p.Subject), Thread: thread})
 	if err == nil {
 		_, _, err = d.h.journal.Shelf().Put(ctx, journal.Put{Realm: p.Realm, Kind: shelfFile, ID: f.ID, Data: data, Owner: p.Key()})
 	}
@@ -72,9 +74,7 @@ func (d desk) DropFile(ctx context.Context, p identity.Principal, id string) err
 	if _, err := d.File(ctx, p, id); err != nil {
 		return err
 	}
-	return errors.Join(
-		d.h.journal.Shelf().Delete(ctx, p.Realm, shelfFile, id),
-		d.h.journal.Blobs().DeleteBlob(ctx, p.Realm, id))
+	return d.h.dropFile(ctx, p.Realm, id)
 }
 
 func (d desk) OpenFile(ctx context.Context, p identity.Principal, id string) (chat.Attachment, io.ReadSeekCloser, error) {
@@ -87,6 +87,25 @@ func (d desk) OpenFile(ctx context.Context, p identity.Principal, id string) (ch
 		err = chat.ErrNoThread
 	}
 	return f, r, err
+}
+
+// dropThreads removes the files that were put for a thread, after it is gone.
+func (d desk) dropThreads(ctx context.Context, p identity.Principal, thread string, ids []string) {
+	for _, id := range ids {
+		f, err := d.file(ctx, p.Realm, id)
+		if err != nil || f.Tenant != p.Tenant || f.Thread != thread {
+			continue
+		}
+		if err := d.h.dropFile(ctx, p.Realm, id); err != nil {
+			d.h.logger.Warn("a deleted thread's file could not be removed", "realm", p.Realm, "error", err)
+		}
+	}
+}
+
+func (h *Hub) dropFile(ctx context.Context, realm, id string) error {
+	return errors.Join(
+		h.journal.Shelf().Delete(ctx, realm, shelfFile, id),
+		h.journal.Blobs().DeleteBlob(ctx, realm, id))
 }
 
 // openFor returns an attachment's bytes for an agent: what stands in a thread's

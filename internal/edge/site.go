@@ -59,6 +59,7 @@ type Pilotoo struct {
 // Limits of a site; zero values are the defaults named.
 type Limits struct {
 	RunsPerThread int           // 8
+	RunsPerClient int           // 32, on this edge
 	Pace          time.Duration // 40 ms; negative is none
 	RunTimeout    time.Duration // 1 h; negative is none
 	PauseTimeout  time.Duration // none
@@ -69,6 +70,7 @@ type Limits struct {
 // Defaults of Limits.
 const (
 	DefaultRunsPerThread = 8
+	DefaultRunsPerClient = 32
 	DefaultPace          = 40 * time.Millisecond
 	DefaultRunTimeout    = time.Hour
 )
@@ -119,6 +121,10 @@ func (l Limits) apply(r *conductor.Realm) {
 	r.MaxRuns = l.RunsPerThread
 	if r.MaxRuns == 0 {
 		r.MaxRuns = DefaultRunsPerThread
+	}
+	r.MaxClientRuns = l.RunsPerClient
+	if r.MaxClientRuns == 0 {
+		r.MaxClientRuns = DefaultRunsPerClient
 	}
 	r.Pace = or(l.Pace, DefaultPace)
 	r.RunTimeout = or(l.RunTimeout, DefaultRunTimeout)

@@ -3,6 +3,7 @@ package shape
 import (
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -10,6 +11,12 @@ import (
 
 // maxPattern bounds a pattern, in bytes; a longer one asks for nothing.
 const maxPattern = 1_000
+
+// memberCost is what each member of an object costs to be put in order.
+const memberCost = 50
+
+// patternCost is what each instruction of a pattern costs to be compiled.
+const patternCost = 100
 
 func limit(s map[string]any, name string) (float64, bool) {
 	n, ok := s[name].(float64)
@@ -27,16 +34,38 @@ func between(s map[string]any, low, high string, n int, at, what string) *Mismat
 	return nil
 }
 
-func text(s map[string]any, v, at string) *Mismatch {
+func (c *check) text(s map[string]any, v, at string) *Mismatch {
+	if !c.spend(len(v)) {
+		return nil
+	}
 	if m := between(s, "minLength", "maxLength", utf8.RuneCountInString(v), at, "characters"); m != nil {
 		return m
 	}
 	if p, ok := s["pattern"].(string); ok && len(p) <= maxPattern {
-		if re, err := regexp.Compile(p); err == nil && !re.MatchString(v) {
+		if match, known := c.match(p, v); known && !match {
 			return &Mismatch{at, "match its pattern"}
 		}
 	}
 	return nil
+}
+
+// match says whether v matches a pattern; known is false where it cannot be
+// read or would take too long. Counted repetition makes a short pattern large,
+// so what it costs is told by the program that it becomes.
+func (c *check) match(pattern, v string) (match, known bool) {
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return false, false
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil || !c.spend(len(program.Inst)*(len(v)+patternCost)) {
+		return false, false
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return false, false
+	}
+	return re.MatchString(v), true
 }
 
 func number(s map[string]any, v float64, at string) *Mismatch {
@@ -93,12 +122,18 @@ func (c *check) object(s map[string]any, v map[string]any, at string, depth int)
 		return m
 	}
 	if required, ok := s["required"].([]any); ok {
+		if !c.spend(len(required)) {
+			return nil
+		}
 		for _, name := range required {
 			name, _ := name.(string)
 			if _, there := v[name]; !there && name != "" {
 				return &Mismatch{at, "have the member " + strconv.Quote(name)}
 			}
 		}
+	}
+	if !c.spend(memberCost * len(v)) {
+		return nil
 	}
 	properties, _ := s["properties"].(map[string]any)
 	rest, closed := s["additionalProperties"]
@@ -110,7 +145,7 @@ func (c *check) object(s map[string]any, v map[string]any, at string, depth int)
 	for _, name := range names {
 		sub, known := properties[name]
 		switch {
-		case !known && !closed, !known && patterned(s, name):
+		case !known && !closed, !known && c.patterned(s, name):
 			continue
 		case !known:
 			sub = rest
@@ -124,11 +159,13 @@ func (c *check) object(s map[string]any, v map[string]any, at string, depth int)
 
 // patterned says that a schema's patternProperties may speak for a name, so
 // that additionalProperties does not. What they ask for is not checked.
-func patterned(s map[string]any, name string) bool {
+func (c *check) patterned(s map[string]any, name string) bool {
 	patterns, _ := s["patternProperties"].(map[string]any)
 	for p := range patterns {
-		re, err := regexp.Compile(p)
-		if err != nil || len(p) > maxPattern || re.MatchString(name) {
+		if len(p) > maxPattern {
+			return true
+		}
+		if match, known := c.match(p, name); match || !known {
 			return true
 		}
 	}

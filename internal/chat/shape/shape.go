@@ -22,6 +22,9 @@ var ErrCost = errors.New("the schema is too complex to check")
 const (
 	maxSteps = 100_000 // schema and value pairs, and comparisons, of one check
 	maxDepth = 128
+	// maxWork bounds what steps do beside being taken, in bytes or members looked
+	// at; a pattern costs its own length for each byte, at least.
+	maxWork = 50 << 20
 )
 
 // Mismatch is a value that has not the shape; the text is for people and shows
@@ -50,7 +53,7 @@ func Check(schema, value jsontext.Value) error {
 	if json.Unmarshal(value, &v) != nil {
 		return &Mismatch{Want: "be well-formed JSON"}
 	}
-	c := &check{root: s, left: maxSteps}
+	c := &check{root: s, left: maxSteps, work: maxWork}
 	if m := c.value(s, v, "", 0); m != nil && !c.spent {
 		return m
 	}
@@ -65,11 +68,20 @@ func Check(schema, value jsontext.Value) error {
 type check struct {
 	root  any
 	left  int
+	work  int
 	spent bool
 }
 
 func (c *check) step(depth int) bool {
 	if c.left--; c.left < 0 || depth > maxDepth {
+		c.spent = true
+	}
+	return !c.spent
+}
+
+// spend says whether there is budget left for n more bytes or members.
+func (c *check) spend(n int) bool {
+	if c.work -= n; c.work < 0 {
 		c.spent = true
 	}
 	return !c.spent
@@ -88,13 +100,16 @@ func (c *check) value(schema, v any, at string, depth int) *Mismatch {
 	}
 	if ref, ok := s["$ref"].(string); ok {
 		target, found := c.resolve(ref)
+		if c.spent {
+			return nil
+		}
 		if found {
 			if m := c.value(target, v, at, depth+1); m != nil {
 				return m
 			}
 		}
 	}
-	if m := c.kind(s, v, at); m != nil {
+	if m := c.kind(s, v, at); m != nil || c.spent {
 		return m
 	}
 	if m := c.constant(s, v, at, depth); m != nil {
@@ -105,7 +120,7 @@ func (c *check) value(schema, v any, at string, depth int) *Mismatch {
 	}
 	switch v := v.(type) {
 	case string:
-		return text(s, v, at)
+		return c.text(s, v, at)
 	case float64:
 		return number(s, v, at)
 	case []any:
@@ -122,7 +137,7 @@ func (c *check) resolve(ref string) (any, bool) {
 		return c.root, true
 	}
 	path, ok := strings.CutPrefix(ref, "#/")
-	if !ok {
+	if !ok || !c.spend(len(path)) {
 		return nil, false
 	}
 	at := c.root
@@ -145,6 +160,9 @@ func (c *check) kind(s map[string]any, v any, at string) *Mismatch {
 	case string:
 		names = []string{t}
 	case []any:
+		if !c.spend(len(t)) {
+			return nil
+		}
 		for _, n := range t {
 			if n, ok := n.(string); ok {
 				names = append(names, n)
@@ -223,9 +241,13 @@ func (c *check) equal(a, b any, depth int) bool {
 		}
 		return true
 	}
-	switch b.(type) {
+	switch b := b.(type) {
 	case []any, map[string]any:
 		return false
+	case string:
+		if a, ok := a.(string); ok && len(a) == len(b) && !c.spend(len(b)) {
+			return false
+		}
 	}
 	return a == b
 }

@@ -150,7 +150,7 @@ func (n *session) begin(ctx context.Context, c StartCommand) (dialect.Started, e
 	var stored []string
 	err := func() error {
 		for i, a := range c.Attachments {
-			f, err := n.attach(ctx, i, a)
+			f, err := n.attach(ctx, c.ThreadID, i, a)
 			if err != nil {
 				return err
 			}
@@ -177,9 +177,9 @@ func (n *session) begin(ctx context.Context, c StartCommand) (dialect.Started, e
 	return started, err
 }
 
-func (n *session) attach(ctx context.Context, i int, a Attachment) (chat.Attachment, error) {
+func (n *session) attach(ctx context.Context, thread string, i int, a Attachment) (chat.Attachment, error) {
 	if a.ID == "" {
-		return n.server.o.Desk.PutFile(ctx, n.who, a.stored(), bytes.NewReader(a.Data), MaxAttachmentBytes)
+		return n.server.o.Desk.PutFile(ctx, n.who, thread, a.stored(), bytes.NewReader(a.Data), MaxAttachmentBytes)
 	}
 	f, err := n.server.o.Desk.File(ctx, n.who, a.ID)
 	if errors.Is(err, chat.ErrNoThread) {

@@ -49,7 +49,7 @@ var refusals = []refusalText{
 	{chat.ErrNotWaiting, CodeUnknownRun, "the conversation is not waiting on that decision"},
 	{chat.ErrForkRole, CodeInvalid, "only a user message can be replaced"},
 	{chat.ErrBusy, CodeInvalid, "a run is already in flight"},
-	{chat.ErrTooManyRuns, CodeInvalid, "too many runs in this conversation"},
+	{chat.ErrTooManyRuns, CodeInvalid, "too many runs at once"},
 	{chat.ErrWaiting, CodeInvalid, "the conversation waits on a decision"},
 	{chat.ErrToolName, CodeInvalid, "a client tool has the name of one of the agent's own tools"},
 	{chat.ErrNoSubagent, CodeInvalid, "the run has no such running subagent call"},

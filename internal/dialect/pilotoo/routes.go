@@ -234,8 +234,14 @@ func (s *Server) attachments(w http.ResponseWriter, r *http.Request, p identity.
 		methodNotAllowed(w, "POST")
 	case r.Method == http.MethodGet || r.Method == http.MethodHead:
 		s.download(w, r, p, id)
+	case r.Method == http.MethodDelete:
+		if err := s.o.Desk.DropFile(r.Context(), p, id); err != nil {
+			s.fail(w, err)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
 	default:
-		methodNotAllowed(w, "GET, HEAD")
+		methodNotAllowed(w, "GET, HEAD, DELETE")
 	}
 }
 
@@ -264,7 +270,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, p identity.Princ
 		s.fail(w, invalid("the body is not of the type %s", mediaType))
 		return
 	}
-	f, err = s.o.Desk.PutFile(r.Context(), p, f, io.MultiReader(bytes.NewReader(head[:n]), r.Body), MaxAttachmentBytes)
+	f, err = s.o.Desk.PutFile(r.Context(), p, "", f, io.MultiReader(bytes.NewReader(head[:n]), r.Body), MaxAttachmentBytes)
 	if errors.Is(err, journal.ErrTooLarge) {
 		problem(w, http.StatusRequestEntityTooLarge, string(CodeInvalid), "an attachment has at most "+strconv.Itoa(MaxAttachmentBytes)+" bytes")
 		return

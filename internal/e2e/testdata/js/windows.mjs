@@ -295,7 +295,14 @@ test("PIL-050 eight attachments travel inline or as uploads, nine do not", async
     assert.deepEqual(Buffer.from(await r.arrayBuffer()), png);
     const other = new Browser(); await other.thread();
     assert.equal((await other.fetch(`/attachments/${f.id}`)).status, 404);
+    assert.equal((await other.fetch(`/attachments/${f.id}`, { method: "DELETE" })).status, 404);
   }
+  // What came with a message goes with its conversation; an upload of its own
+  // stays until it is deleted.
+  assert.equal((await b.fetch(`/conversations/${t}`, { method: "DELETE" })).status, 204);
+  for (const f of m.attachments) assert.equal((await b.fetch(`/attachments/${f.id}`)).status, f.id === id ? 200 : 404);
+  assert.equal((await b.fetch(`/attachments/${id}`, { method: "DELETE" })).status, 204);
+  assert.equal((await b.fetch(`/attachments/${id}`)).status, 404);
 });
 
 test("PIL-020 PIL-023 PIL-107 PIL-108 a subagent goes to the background, in a conversation of its own", async () => {
