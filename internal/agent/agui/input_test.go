@@ -78,19 +78,34 @@ func TestMessages(t *testing.T) {
 		parts []*chat.Part
 		want  string
 	}{
-		{"texts with the calls that follow them", []*chat.Part{say("t1", "a"), did("k1", "x"), did("k2", "y"), say("t2", "b")},
+		{
+			"texts with the calls that follow them",
+			[]*chat.Part{say("t1", "a"), did("k1", "x"), did("k2", "y"), say("t2", "b")},
 			`{"id":"t1","role":"assistant","content":"a","toolCalls":[{"id":"k1","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"k2","type":"function","function":{"name":"f","arguments":"{}"}}]},` +
-				`{"id":"k1r","role":"tool","content":"x","toolCallId":"k1"},{"id":"k2r","role":"tool","content":"y","toolCallId":"k2"},{"id":"t2","role":"assistant","content":"b"}`},
-		{"a call before any text", []*chat.Part{did("k1", "x")},
-			`{"id":"k1","role":"assistant","toolCalls":[{"id":"k1","type":"function","function":{"name":"f","arguments":"{}"}}]},{"id":"k1r","role":"tool","content":"x","toolCallId":"k1"}`},
-		{"a call that a stop left without a result does not dangle", []*chat.Part{{ID: "k1", Type: chat.PartTool, Name: "f"}},
+				`{"id":"k1r","role":"tool","content":"x","toolCallId":"k1"},{"id":"k2r","role":"tool","content":"y","toolCallId":"k2"},{"id":"t2","role":"assistant","content":"b"}`,
+		},
+		{
+			"a call before any text",
+			[]*chat.Part{did("k1", "x")},
+			`{"id":"k1","role":"assistant","toolCalls":[{"id":"k1","type":"function","function":{"name":"f","arguments":"{}"}}]},{"id":"k1r","role":"tool","content":"x","toolCallId":"k1"}`,
+		},
+		{
+			"a call that a stop left without a result does not dangle",
+			[]*chat.Part{{ID: "k1", Type: chat.PartTool, Name: "f"}},
 			`{"id":"k1","role":"assistant","toolCalls":[{"id":"k1","type":"function","function":{"name":"f","arguments":"{}"}}]},` +
-				`{"id":"k1-result","role":"tool","content":"the run ended before this call had a result","toolCallId":"k1","error":"the run ended before this call had a result"}`},
-		{"PIL-069 a one-way call's empty result", []*chat.Part{{ID: "k1", Type: chat.PartTool, Name: "draw", Done: true, ResultID: "x"}},
-			`{"id":"k1","role":"assistant","toolCalls":[{"id":"k1","type":"function","function":{"name":"draw","arguments":"{}"}}]},{"id":"x","role":"tool","content":"","toolCallId":"k1"}`},
-		{"encrypted values go back, arguments are JSON, empty texts stay", []*chat.Part{thought, plain, say("t0", ""), say("t1", "a"), broken},
+				`{"id":"k1-result","role":"tool","content":"the run ended before this call had a result","toolCallId":"k1","error":"the run ended before this call had a result"}`,
+		},
+		{
+			"PIL-069 a one-way call's empty result",
+			[]*chat.Part{{ID: "k1", Type: chat.PartTool, Name: "draw", Done: true, ResultID: "x"}},
+			`{"id":"k1","role":"assistant","toolCalls":[{"id":"k1","type":"function","function":{"name":"draw","arguments":"{}"}}]},{"id":"x","role":"tool","content":"","toolCallId":"k1"}`,
+		},
+		{
+			"encrypted values go back, arguments are JSON, empty texts stay",
+			[]*chat.Part{thought, plain, say("t0", ""), say("t1", "a"), broken},
 			`{"id":"r","role":"reasoning","content":"hm","encryptedValue":"E"},{"id":"t1","role":"assistant","content":"a","toolCalls":[{"id":"k","type":"function","function":{"name":"f","arguments":"{}"},"encryptedValue":"F"}]},` +
-				`{"id":"kr","role":"tool","content":"ok","toolCallId":"k"}`},
+				`{"id":"kr","role":"tool","content":"ok","toolCallId":"k"}`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bodies, _ := sent(t, Config{}, "", newCall(user("u1", "hi"), assistant(c.parts...), user("u2", "on")))

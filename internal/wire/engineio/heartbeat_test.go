@@ -154,7 +154,7 @@ func TestDeadline(t *testing.T) {
 		if l.eio.Sessions() != 1 {
 			t.Fatal("closed too early")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		l.want("GET", "", 200, "6\x1e1")
 		l.h.wantClose(t, "too late")
 	})
@@ -180,7 +180,7 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 				if l.eio.find(l.sid) == nil {
 					t.Fatal("forgotten too early")
 				}
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				synctest.Wait()
 				if l.eio.find(l.sid) != nil || l.eio.taken != 0 || len(l.eio.clock.due) != 0 {
 					t.Fatal("not forgotten")
