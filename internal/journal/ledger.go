@@ -81,7 +81,8 @@ func (l *Ledger) Commit(c Commit, now int64) Committed {
 		}
 	}
 	switch {
-	case l.buried(now) && c.Epoch != 0:
+	case l.buried(now) && (c.Epoch != 0 || c.NewEpoch == l.Meta.Epoch):
+		// The second is the very commit that made the thread, sent again.
 		return Committed{Result: Deleted}
 	case !l.Exists && c.Epoch == 0:
 		if len(c.Guards) > 0 || !opens(c.Runs) {
@@ -356,6 +357,7 @@ func (l *Ledger) Delete(now int64) {
 	}
 	l.Exists, l.Tombstone = false, now+Tombstone.Milliseconds()
 	l.Base = &chat.State{Schema: chat.SchemaVersion}
-	l.Records, l.Pages, l.Nodes, l.Commands = nil, nil, map[string]chat.Node{}, nil
+	// The commands stay: one that is tried again must not make the thread anew.
+	l.Records, l.Pages, l.Nodes = nil, nil, map[string]chat.Node{}
 	l.Meta.Runs = nil
 }

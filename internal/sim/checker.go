@@ -61,6 +61,10 @@ func (k *checker) committed(c journal.Commit, t *thread) {
 	if old := k.commits[c.Command]; old != nil && !old.lost {
 		k.w.fail("own success: a command was carried out twice on %s", t.key.Thread)
 	}
+	if old := k.commits[c.Command]; old != nil {
+		old.lost, old.epoch = false, t.l.Meta.Epoch // a late copy brought it back
+		return
+	}
 	k.commits[c.Command] = &commitment{t: t, epoch: t.l.Meta.Epoch, what: c.Entries[0].Kind.String() + " " + c.Entries[0].Run}
 	for _, e := range c.Entries {
 		if e.Kind == chat.KindRunPending {
