@@ -110,9 +110,6 @@ http://127.0.0.1:PORT {
 `
 }
 
-// echoSite is the site of most tests.
-var echoSite = site("\t\tagent echo echo {\n\t\t\tdelay 5ms\n\t\t}\n\t\tpage /")
-
 // start runs a gateway on the Caddyfile, with a journal of its own, and stops
 // it when the test ends.
 func start(t testing.TB, caddyfile string) *gateway {

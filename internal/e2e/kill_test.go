@@ -29,8 +29,11 @@ func TestKilledAtNamedPoints(t *testing.T) {
 	}
 }
 
+// killSite shows each delta by itself, so that every point is there to be met.
+var killSite = site("\t\tagent echo echo {\n\t\t\tdelay 20ms\n\t\t}\n\t\tlimits {\n\t\t\tpace none\n\t\t}")
+
 func killAt(t *testing.T, point string) {
-	g := start(t, echoSite)
+	g := start(t, killSite)
 	killed := false
 	script(t, "kill.mjs", map[string]func() any{"kill": func() any {
 		g.kill()
