@@ -165,8 +165,9 @@ type Append struct {
 	Fence uint64
 	// W is how many records the owner had appended in this attempt before.
 	W uint64
-	// Tag is the write's: record i has Tag + i. It is random, at least 2^16
-	// below the top, and stays the same through every retry of this write.
+	// Tag is the write's: the tag of record i is made of Tag + i and of the tag
+	// before it (ChainTag). It is random, at least 2^16 below the top, and stays the same
+	// through every retry of this write.
 	Tag     uint64
 	Entries []chat.Entry
 }

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"maps"
+	"math/bits"
 
 	"github.com/parlance-gateway/parlance/internal/chat"
 )
@@ -229,7 +230,7 @@ func (l *Ledger) number(entries []chat.Entry, tag uint64, now int64, w uint64) [
 	m.At = max(m.At, now)
 	recs := make([]*chat.Record, len(entries))
 	for i, e := range entries {
-		r := &chat.Record{Pos: m.Pos + 1, At: m.At, Tag: tag + uint64(i), Prev: m.Tag, Entry: e}
+		r := &chat.Record{Pos: m.Pos + 1, At: m.At, Tag: ChainTag(m.Tag, tag+uint64(i)), Prev: m.Tag, Entry: e}
 		if e.Kind.Streams() {
 			r.W = w + uint64(i)
 		}
@@ -254,6 +255,11 @@ func (l *Ledger) number(entries []chat.Entry, tag uint64, now int64, w uint64) [
 	l.Records = append(l.Records, recs...)
 	return recs
 }
+
+// ChainTag is the tag of a record, made of the tag before it and of what its write
+// says. So one tag is one history: a write that was lost and is tried again gets
+// another tag behind another record, although it may get its old position.
+func ChainTag(prev, tag uint64) uint64 { return bits.RotateLeft64(prev, 1) ^ tag }
 
 // Load answers a load; the snapshot shares the ledger's slices.
 func (l *Ledger) Load(q Load, now int64) Snapshot {

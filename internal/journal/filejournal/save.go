@@ -131,13 +131,17 @@ func (c *change) writeIndexes(tx *bolt.Tx) error {
 	return put(tx, bucketLive, t.name, nil)
 }
 
-// clear removes all that hangs on the thread's number.
+// clear removes all that hangs on the thread's number, but for its commands: one
+// that is tried again after the delete must be known.
 func (c *change) clear(tx *bolt.Tx) error {
 	if err := c.clearSegments(tx); err != nil {
 		return err
 	}
 	prefix := number(c.t.id)
 	for _, b := range perThread {
+		if bytes.Equal(b, bucketCommands) {
+			continue
+		}
 		if err := drop(tx, b, prefix, func(k []byte) bool { return bytes.HasPrefix(k, prefix) }); err != nil {
 			return err
 		}

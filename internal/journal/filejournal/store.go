@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/journal"
 	bolt "go.etcd.io/bbolt"
@@ -337,11 +338,26 @@ const (
 	sweepMost  = 1024
 )
 
+// removeTombstone removes the last of a deleted thread.
+func removeTombstone(tx *bolt.Tx, name []byte) error {
+	var h head
+	if raw := tx.Bucket(bucketThreads).Get(name); raw != nil {
+		if err := json.Unmarshal(raw, &h); err != nil {
+			return fmt.Errorf("filejournal: a thread's head: %w", err)
+		}
+	}
+	prefix := number(h.ID)
+	if err := drop(tx, bucketCommands, prefix, func(k []byte) bool { return bytes.HasPrefix(k, prefix) }); err != nil {
+		return err
+	}
+	return del(tx, bucketThreads, name)
+}
+
 // sweep removes expired values of the shelf and old tombstones.
 func sweep(tx *bolt.Tx, now uint64) error {
 	for bucket, forget := range map[*[]byte]func(*bolt.Tx, []byte) error{
 		&bucketExpiring: func(tx *bolt.Tx, key []byte) error { return removeValue(tx, key) },
-		&bucketTombs:    func(tx *bolt.Tx, key []byte) error { return del(tx, bucketThreads, key) },
+		&bucketTombs:    removeTombstone,
 	} {
 		var due [][]byte
 		scan(tx, *bucket, nil, func(k, _ []byte) bool {

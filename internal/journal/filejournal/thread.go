@@ -82,6 +82,9 @@ func (t *thread) load(tx *bolt.Tx) error {
 		if err := t.loadRest(tx, l); err != nil {
 			return err
 		}
+		if err := t.loadCommands(tx, l); err != nil {
+			return err
+		}
 	}
 	if l.Meta.Runs == nil {
 		l.Meta.Runs = map[string]journal.RunMeta{}
@@ -119,6 +122,11 @@ func (t *thread) loadRest(tx *bolt.Tx, l *journal.Ledger) error {
 	if want := l.Meta.Pos - l.Meta.Floor; uint64(len(l.Records)) != want {
 		return fmt.Errorf("filejournal: thread %q is damaged: it has %d records of %d", t.key.Thread, len(l.Records), want)
 	}
+	return nil
+}
+
+func (t *thread) loadCommands(tx *bolt.Tx, l *journal.Ledger) (err error) {
+	prefix := number(t.id)
 	scan(tx, bucketCommands, prefix, func(k, v []byte) bool {
 		if !bytes.HasPrefix(k, prefix) {
 			return false

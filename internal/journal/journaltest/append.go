@@ -24,7 +24,7 @@ var appendCases = []testCase{
 			b.equal("w", r.W, uint64(i))
 			b.equal("envelope", r.Seq, uint64(i+2)) // the run's start is the first
 			if i < 3 {
-				b.equal("tag", r.Tag, w.Tag+uint64(i))
+				b.equal("tag", r.Tag, journal.ChainTag(r.Prev, w.Tag+uint64(i)))
 			}
 		}
 		b.equal("log of the second", recs[1].Log, s.Meta.Log)
