@@ -1,6 +1,8 @@
 package room
 
 import (
+	"slices"
+
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/journal"
 )
@@ -12,6 +14,8 @@ const (
 	// recentTags is how many applied records are remembered by tag, to tell an
 	// echo from a foreign record.
 	recentTags = 1024
+	// sightings is how many records of epochs to come are remembered.
+	sightings = 64
 	// holePatience is how long a hole may wait for a late notice, in ms.
 	holePatience = 20
 	// probeEvery is how often a room with a live run compares itself with the
@@ -33,9 +37,9 @@ type Sequencer struct {
 	// Ready is false until the first load.
 	Ready bool
 
-	// ahead is the newest revision that was seen of another epoch than ours:
-	// the store must have it when we come to that epoch.
-	ahead epochRev
+	// ahead is what was seen lately of other epochs than ours: the store must
+	// have it when we come to that epoch.
+	ahead []sighting
 
 	held   map[uint64]*chat.Record
 	holeAt int64
@@ -52,13 +56,27 @@ type Sequencer struct {
 	base    *chat.State // at from
 	// revSent and aheadSent are what was known when the load was sent.
 	revSent   journal.Rev
-	aheadSent epochRev
+	aheadSent []sighting
 	checked   int64
 }
 
-type epochRev struct {
-	epoch uint64
-	rev   journal.Rev
+// sighting is a record and a revision that some store had.
+type sighting struct {
+	cursor journal.Cursor
+	rev    journal.Rev
+}
+
+// in says whether the snapshot may have what was seen. Below its floor nothing
+// can be told.
+func (g sighting) in(snap *journal.Snapshot) bool {
+	at, floor, newest := g.cursor.Pos, snap.Meta.Floor, snap.Meta.Pos
+	switch {
+	case g.cursor.Epoch != snap.Meta.Epoch:
+		return true
+	case lacks(snap.Meta.Rev, g.rev), at > newest:
+		return false
+	}
+	return at <= floor || snap.Records[at-floor-1].Tag == g.cursor.Tag
 }
 
 // Step is what a sequencer asks for after an input.
@@ -101,8 +119,11 @@ func (q *Sequencer) Notice(n journal.Notice, now int64) Step {
 	case n.Resync, n.Deleted, n.Reset, !q.Ready, n.Epoch != q.Epoch:
 		// Nothing here can be judged without the store.
 		q.want = true
-		if n.Rev.N > 0 && (n.Epoch != q.ahead.epoch || later(n.Rev, q.ahead.rev)) {
-			q.ahead = epochRev{n.Epoch, n.Rev}
+		if i := len(n.Records) - 1; i >= 0 {
+			if len(q.ahead) >= sightings {
+				q.ahead = q.ahead[1:]
+			}
+			q.ahead = append(q.ahead, sighting{journal.Cursor{Epoch: n.Epoch, Pos: n.Records[i].Pos, Tag: n.Records[i].Tag}, n.Rev})
 		}
 	default:
 		if later(n.Rev, q.Rev) {
@@ -219,7 +240,7 @@ func (q *Sequencer) load(now int64) Step {
 		return Step{}
 	}
 	q.want, q.loading, q.checked = false, true, now
-	q.from, q.base, q.revSent, q.aheadSent = q.Cursor(), q.State, q.Rev, q.ahead
+	q.from, q.base, q.revSent, q.aheadSent = q.Cursor(), q.State, q.Rev, slices.Clip(q.ahead)
 	c := q.from
 	return Step{Load: &c}
 }
@@ -270,7 +291,7 @@ func (q *Sequencer) Loaded(snap journal.Snapshot, now int64) Step {
 		}
 		q.drain(&s)
 	}
-	if s.Restarted && snap.Exists && q.aheadSent.epoch == q.Epoch && lacks(snap.Meta.Rev, q.aheadSent.rev) {
+	if s.Restarted && snap.Exists && slices.ContainsFunc(q.aheadSent, func(g sighting) bool { return !g.in(&snap) }) {
 		q.prove(snap, &s)
 	}
 	if s.Reset == nil {
@@ -286,7 +307,7 @@ func lacks(r, seen journal.Rev) bool {
 
 // start takes the snapshot as it is.
 func (q *Sequencer) start(snap journal.Snapshot, s *Step) {
-	s.Restarted, q.proved = true, false
+	s.Restarted, q.proved, q.ahead = true, false, nil
 	q.Ready, q.Epoch, q.Rev = true, snap.Meta.Epoch, snap.Meta.Rev
 	q.State = snap.State(nil)
 	clear(q.held)
