@@ -170,7 +170,7 @@ func (g *gateway) cpu(b *testing.B) time.Duration {
 
 // benchSite has the limits of a benchmark; agent is its agent's block.
 func benchSite(agent string) string {
-	return site("\t\t" + agent + "\n\t\tlimits {\n\t\t\tconnections_per_client 100000\n\t\t\tcommands_per_second 100000\n\t\t}")
+	return site("\t\t" + agent + "\n\t\tlimits {\n\t\t\tconnections_per_client 100000\n\t\t\truns_per_client 100000\n\t\t\tcommands_per_second 100000\n\t\t}")
 }
 
 // unpaced is a benchSite that passes each delta on as it comes.
@@ -292,7 +292,7 @@ func BenchmarkLatency(b *testing.B) {
 				for {
 					s, err := m.read(b.Context())
 					now := time.Now().UnixNano()
-					if err != nil || strings.Contains(s, "RUN_FINISHED") || strings.Contains(s, "RUN_ERROR") {
+					if err != nil || strings.Contains(s, "RUN_FINISHED") || strings.Contains(s, "RUN_ERROR") || strings.Contains(s, "protocol:error") {
 						break
 					}
 					if _, rest, ok := strings.Cut(s, `"delta":"`); ok {
