@@ -12,6 +12,10 @@ import (
 // ErrLost: the run is not this owner's any more.
 var ErrLost = errors.New("the run is owned by another attempt")
 
+// ErrSealLost: the run is live and not sealed, although its seal was
+// acknowledged: the store lost it, and the run is to be stopped once more.
+var ErrSealLost = errors.New("the store lost the seal of the run")
+
 // DecideStart accepts a user's message: the run is written with it, owned and with
 // its answer's id, so that an acknowledged send cannot lose its run.
 func DecideStart(c chat.Start, boot string) func(*View) (Plan, error) {
@@ -108,8 +112,11 @@ func DecideStop(find func(*chat.State) *chat.Run, s chat.Stop, segment string, s
 func DecideEndSealed(run string, at int64) func(*View) (Plan, error) {
 	return func(v *View) (Plan, error) {
 		r := v.State.Run(run)
-		if r == nil || r.Stop == nil {
+		if r == nil {
 			return Plan{}, nil
+		}
+		if r.Stop == nil {
+			return Plan{}, ErrSealLost
 		}
 		return Plan{
 			Entries: []chat.Entry{r.EndSealed(at)},

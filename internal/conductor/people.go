@@ -242,6 +242,9 @@ func (c *Conductor) stop(ctx context.Context, key chat.Key, find func(*chat.Stat
 	id.Step = 1
 	// The run is sealed: it ends even if the client goes away meanwhile.
 	_, err = c.carry(context.WithoutCancel(ctx), &Command{ID: id, Key: key, Decide: DecideEndSealed(run, c.o.Now())})
+	if errors.Is(err, ErrSealLost) {
+		return c.stop(ctx, key, find, s, suspended)
+	}
 	return err
 }
 

@@ -128,6 +128,9 @@ func (q *Sequencer) Notice(n journal.Notice, now int64) Step {
 	default:
 		if later(n.Rev, q.Rev) {
 			q.Rev = n.Rev
+			// A revision without its records (a claim, a commit that was done
+			// before): see what it is while the store still has it.
+			q.want = q.want || len(n.Records) == 0
 		}
 		for _, r := range n.Records {
 			q.take(r, &s, now)

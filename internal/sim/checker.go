@@ -127,6 +127,13 @@ func (k *checker) refused(_ *proc, c *conductor.Command, err error) {
 	}
 }
 
+// cancelled: who is told that a run was stopped finds it ended.
+func (k *checker) cancelled(t *thread, run string, r result) {
+	if t.truth.Run(run) != nil && r.falls == k.w.store.falls && !t.dead {
+		k.w.fail("one winner: %s was said to be stopped and is live", run)
+	}
+}
+
 // called: an agent is called once an attempt, and never again for a segment in
 // which it has spoken.
 func (k *checker) called(a *attempt) {

@@ -23,6 +23,8 @@ type result struct {
 	journal.Committed
 	view *conductor.View
 	err  error
+	// falls is how often the store had failed over at the last decision.
+	falls int
 }
 
 // run carries a command out, as long as patience lasts.
@@ -31,7 +33,7 @@ func (p *proc) run(c *conductor.Command, patience int64, done func(result)) {
 	if r := p.room(c.Key); r != nil && r.seq.Ready && r.seq.State.Exists && w.chance(0.7) {
 		c.From, c.FromState = r.seq.Cursor(), r.seq.State
 	}
-	deadline := w.now + patience
+	deadline, decided := w.now+patience, 0
 	var do func(conductor.Ask)
 	unknown := func() {
 		w.after(w.between(20, 300), func() {
@@ -50,23 +52,24 @@ func (p *proc) run(c *conductor.Command, patience int64, done func(result)) {
 			if w.bug == DoneBeforeRefused && q.Committed.Result == journal.DoneBefore {
 				q.Err = chat.ErrDuplicateRun
 			}
-			res := result{q.Committed, c.View, q.Err}
+			res := result{q.Committed, c.View, q.Err, decided}
 			if q.Err != nil {
 				w.checker.refused(p, c, q.Err)
 			} else if q.Committed.Result != 0 {
 				w.checker.acknowledged(p, c)
 			}
-			if res.Result == journal.Done {
+			if res.Result == journal.Done || res.Result == journal.DoneBefore {
 				p.notice(c.Key, journal.Notice{Epoch: res.Epoch, Rev: res.Rev, Records: res.Records})
 			}
 			done(res)
 		case q.Load != nil:
-			load := *q.Load
-			ask(p, nil, func() journal.Snapshot { return w.store.load(load) }, func(snap journal.Snapshot, ok bool) {
+			load, seen := *q.Load, 0
+			ask(p, nil, func() journal.Snapshot { seen = w.store.falls; return w.store.load(load) }, func(snap journal.Snapshot, ok bool) {
 				if !ok {
 					unknown()
 					return
 				}
+				decided = seen
 				do(c.Loaded(snap, w.random(), w.random()))
 			})
 		case q.Commit != nil:
@@ -154,8 +157,17 @@ func (p *proc) answer(key chat.Key, a chat.Answer, done func(result)) {
 
 // cancel seals a run and ends it.
 func (p *proc) cancel(key chat.Key, run string, cause chat.Cause, done func(result)) {
+	p.cancelAs(p.command(), key, run, cause, func(r result) {
+		if r.err == nil {
+			p.e.w.checker.cancelled(p.e.w.store.thread(key), run, r)
+		}
+		done(r)
+	})
+}
+
+func (p *proc) cancelAs(id journal.CommandID, key chat.Key, run string, cause chat.Cause, done func(result)) {
 	w := p.e.w
-	id, sealed, ended := p.command(), "", false
+	sealed, ended := "", false
 	find := func(st *chat.State) *chat.Run { return st.Run(run) }
 	decide := conductor.DecideStop(find, chat.Stop{Cause: cause}, w.id("s"), true, &sealed, &ended)
 	p.run(&conductor.Command{ID: id, Key: key, Decide: decide}, clientPatience, func(r result) {
@@ -163,8 +175,15 @@ func (p *proc) cancel(key chat.Key, run string, cause chat.Cause, done func(resu
 			done(r)
 			return
 		}
-		id.Step = 1
-		p.endSealed(key, run, id, done)
+		end := id
+		end.Step = 1
+		p.endSealed(key, run, end, func(r result) {
+			if errors.Is(r.err, conductor.ErrSealLost) {
+				p.cancelAs(id, key, run, cause, done)
+				return
+			}
+			done(r)
+		})
 	})
 }
 
