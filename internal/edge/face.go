@@ -35,12 +35,9 @@ func newPilotooFace(h *Hub, o Options) *pilotooFace {
 func (f *pilotooFace) accept(s *Site, w http.ResponseWriter, r *http.Request, v *dialect.Visit) {
 	f.wire.Accept(w, r, socketio.Accept{
 		Path: s.Pilotoo.Path, MaxPayload: s.Pilotoo.frame(), Origins: s.Origins,
-		Cookie: affinityCookie, Value: v, RemoteIP: v.Creds.RemoteIP,
+		Value: v, RemoteIP: v.Creds.RemoteIP,
 	})
 }
-
-// affinityCookie lets a balancer send a polling session's requests to one edge.
-const affinityCookie = "parlance_io"
 
 func (p *Pilotoo) frame() int64 {
 	if p.Frame == 0 {

@@ -3,6 +3,8 @@ package identity
 import (
 	"errors"
 	"strings"
+
+	"github.com/parlance-gateway/parlance/internal/chat"
 )
 
 // Verb is one thing that can be done to a thread. Verbs are bits, so that a
@@ -156,7 +158,7 @@ func ParseCapabilities(entries []string) (Capabilities, error) {
 			c.own |= Verbs(verb)
 		case thread == "*":
 			c.all |= Verbs(verb)
-		case ValidID(thread):
+		case chat.ValidID(thread):
 			if c.threads == nil {
 				c.threads = make(map[string]Verbs)
 			}

@@ -39,10 +39,7 @@ func (s Subject) String() string { return "subject(redacted)" }
 // GoString keeps the id out of %#v.
 func (s Subject) GoString() string { return s.String() }
 
-// ValidID reports whether s can be the id of a thread, message, run, interrupt
-// or tool call: 1..128 characters, valid UTF-8, no control characters (PIL-007).
-func ValidID(s string) bool { return validName(s, 128) }
-
+// validName says whether s can name a subject, a tenant or an issuer.
 func validName(s string, most int) bool {
 	if s == "" || len(s) > most*utf8.UTFMax || !utf8.ValidString(s) || utf8.RuneCountInString(s) > most {
 		return false
@@ -58,7 +55,7 @@ func validName(s string, most int) bool {
 // ThreadName is the shelf id under which the thread lies that p means by an id
 // which p chose without a token that names it (DESIGN.md §8). It is injective in
 // tenant, subject and chosen, so no two subjects share a name; the realm is the
-// shelf's own argument. The caller checks chosen with [ValidID] first.
+// shelf's own argument. The caller checks chosen with chat.ValidID first.
 func ThreadName(p Principal, chosen string) string {
 	return encodeKey(p.Tenant, p.Subject.Issuer, p.Subject.ID, chosen)
 }

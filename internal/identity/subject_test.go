@@ -13,33 +13,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestValidID(t *testing.T) {
-	for _, row := range []struct {
-		name, id string
-		ok       bool
-	}{
-		{"PIL-007 empty", "", false},
-		{"PIL-007 one character", "a", true},
-		{"PIL-007 128 characters", strings.Repeat("a", 128), true},
-		{"PIL-007 129 characters", strings.Repeat("a", 129), false},
-		{"PIL-007 128 characters of four bytes", strings.Repeat("😀", 128), true},
-		{"PIL-007 129 characters of four bytes", strings.Repeat("😀", 129), false},
-		{"PIL-007 no UUID needed", "thread one/2:3", true},
-		{"PIL-007 newline", "a\nb", false},
-		{"PIL-007 NUL", "a\x00", false},
-		{"PIL-007 DEL", "a\x7f", false},
-		{"PIL-007 C1 control", "a\u0085", false},
-		{"PIL-007 invalid UTF-8", "a\xff", false},
-		{"PIL-007 surrogate in UTF-8", "a\xed\xa0\x80", false},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			if ValidID(row.id) != row.ok {
-				t.Fatalf("ValidID(%q) is %v", row.id, !row.ok)
-			}
-		})
-	}
-}
-
 // TestKeysAreInjective: no two principals, and no two names chosen by them, share
 // a key, however the separators are spread.
 func TestKeysAreInjective(t *testing.T) {
