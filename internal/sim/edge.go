@@ -38,7 +38,6 @@ type proc struct {
 	owners []*attempt
 	sweep  conductor.Sweep
 	lanes  map[chat.Key]int64
-	lame   bool // its look at what is due is under way
 }
 
 func (e *edge) boot() {
