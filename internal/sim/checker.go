@@ -80,13 +80,16 @@ func (k *checker) lostCommand(id journal.CommandID) {
 }
 
 // acknowledged: what is acknowledged is in the store.
-func (k *checker) acknowledged(p *proc, c *conductor.Command) {
+func (k *checker) acknowledged(p *proc, c *conductor.Command, res journal.Result) {
 	info := k.commits[c.ID]
 	if info == nil {
 		k.w.fail("durable: an acknowledged command was never stored")
 		return
 	}
-	if r := p.room(c.Key); r != nil && r.seq.Ready {
+	// An answer that says "done before" has no positions: if the store then
+	// loses the commit and newer ones overtake its revision before the room has
+	// looked, this edge cannot know. Those that were shown it can.
+	if r := p.room(c.Key); r != nil && r.seq.Ready && res == journal.Done {
 		k.acks = append(k.acks, ack{p, info, r, r.behind})
 	}
 }

@@ -56,7 +56,7 @@ func (p *proc) run(c *conductor.Command, patience int64, done func(result)) {
 			if q.Err != nil {
 				w.checker.refused(p, c, q.Err)
 			} else if q.Committed.Result != 0 {
-				w.checker.acknowledged(p, c)
+				w.checker.acknowledged(p, c, q.Committed.Result)
 			}
 			if res.Result == journal.Done || res.Result == journal.DoneBefore {
 				p.notice(c.Key, journal.Notice{Epoch: res.Epoch, Rev: res.Rev, Records: res.Records})
