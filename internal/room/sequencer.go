@@ -66,17 +66,18 @@ type sighting struct {
 	rev    journal.Rev
 }
 
-// in says whether the snapshot may have what was seen. Below its floor nothing
-// can be told.
+// in says whether the snapshot may have what was seen. Before the records that
+// it carries nothing can be told.
 func (g sighting) in(snap *journal.Snapshot) bool {
-	at, floor, newest := g.cursor.Pos, snap.Meta.Floor, snap.Meta.Pos
+	at, newest := g.cursor.Pos, snap.Meta.Pos
+	first := newest - uint64(len(snap.Records))
 	switch {
 	case g.cursor.Epoch != snap.Meta.Epoch:
 		return true
 	case lacks(snap.Meta.Rev, g.rev), at > newest:
 		return false
 	}
-	return at <= floor || snap.Records[at-floor-1].Tag == g.cursor.Tag
+	return at <= first || snap.Records[at-first-1].Tag == g.cursor.Tag
 }
 
 // Step is what a sequencer asks for after an input.
@@ -294,8 +295,13 @@ func (q *Sequencer) Loaded(snap journal.Snapshot, now int64) Step {
 		}
 		q.drain(&s)
 	}
-	if s.Restarted && snap.Exists && slices.ContainsFunc(q.aheadSent, func(g sighting) bool { return !g.in(&snap) }) {
-		q.prove(snap, &s)
+	if s.Reset == nil && snap.Exists {
+		if slices.ContainsFunc(q.aheadSent, func(g sighting) bool { return !g.in(&snap) }) {
+			q.prove(snap, &s)
+		}
+		q.ahead = slices.DeleteFunc(slices.Clone(q.ahead), func(g sighting) bool {
+			return g.cursor.Epoch == snap.Meta.Epoch && g.cursor.Pos <= snap.Meta.Pos
+		})
 	}
 	if s.Reset == nil {
 		s.Load = q.load(now).Load
@@ -310,7 +316,7 @@ func lacks(r, seen journal.Rev) bool {
 
 // start takes the snapshot as it is.
 func (q *Sequencer) start(snap journal.Snapshot, s *Step) {
-	s.Restarted, q.proved, q.ahead = true, false, nil
+	s.Restarted, q.proved = true, false
 	q.Ready, q.Epoch, q.Rev = true, snap.Meta.Epoch, snap.Meta.Rev
 	q.State = snap.State(nil)
 	clear(q.held)
