@@ -14,8 +14,8 @@ import (
 	"github.com/parlance-gateway/parlance/internal/agent"
 	"github.com/parlance-gateway/parlance/internal/agent/agui"
 	"github.com/parlance-gateway/parlance/internal/agent/echo"
+	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/edge"
-	"github.com/parlance-gateway/parlance/internal/identity"
 )
 
 // The kinds of agents.
@@ -123,7 +123,7 @@ func (h *Handler) makeAgents() error {
 		if name == "" {
 			name = a.Kind
 		}
-		if !identity.ValidID(name) {
+		if !chat.ValidID(name) {
 			return errors.New("an agent's name is not 1 to 128 characters")
 		}
 		if names[name] {

@@ -9,8 +9,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/parlance-gateway/parlance/internal/dialect/pilotoo"
+	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/edge"
-	"github.com/parlance-gateway/parlance/internal/identity"
 )
 
 // Pilotoo configures the Pilotoo dialect.
@@ -79,7 +79,7 @@ func (h *Handler) makeSite() error {
 	if s.Realm == "" {
 		s.Realm = defaultRealm
 	}
-	if !identity.ValidID(s.Realm) {
+	if !chat.ValidID(s.Realm) {
 		return errors.New("realm: not a name of 1 to 128 characters")
 	}
 	h.site = s
