@@ -8,8 +8,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/parlance-gateway/parlance/internal/dialect/pilotoo"
 	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/dialect/pilotoo"
 	"github.com/parlance-gateway/parlance/internal/edge"
 )
 
