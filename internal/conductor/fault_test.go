@@ -386,7 +386,7 @@ func TestOutageAtTheEndEndsNobodysRun(t *testing.T) {
 
 func TestCommandThatHasNoAnswerSaysSo(t *testing.T) {
 	w := newWorld(t)
-	e := w.hasty(echoes(), 30*time.Millisecond)
+	e := w.hasty(echoes(), time.Second)
 	tape := w.tape(e.create("t"))
 	e.link.set(func(call any) error {
 		if _, ok := call.(journal.Commit); ok {

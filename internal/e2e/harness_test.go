@@ -206,6 +206,7 @@ func (g *gateway) reload() error {
 	}
 	req.Header.Set("Content-Type", "text/caddyfile")
 	req.Header.Set("Cache-Control", "must-revalidate")
+	req.Close = true // the admin endpoint begins anew with each configuration
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err
