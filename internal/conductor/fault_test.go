@@ -367,7 +367,7 @@ func TestAnswerOfTheLargestSizeEnds(t *testing.T) {
 
 func TestOutageAtTheEndEndsNobodysRun(t *testing.T) {
 	w := newWorld(t)
-	e := w.hasty(realmOf(&script{run: says("whole")}), 30*time.Millisecond)
+	e := w.hasty(realmOf(&script{run: says("whole")}), 300*time.Millisecond)
 	tape := w.tape(e.create("t"))
 	var tries atomic.Int32
 	e.link.set(func(call any) error {
