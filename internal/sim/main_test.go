@@ -2,12 +2,16 @@ package sim
 
 import (
 	"maps"
+	"runtime/debug"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(800) // histories are small and short
+	goleak.VerifyTestMain(m)
+}
 
 // TestASeedIsOneHistory: without that a failing seed would be worth nothing.
 func TestASeedIsOneHistory(t *testing.T) {
