@@ -33,10 +33,10 @@ type done struct {
 func (c *Conductor) carry(ctx context.Context, cmd *Command) (done, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.o.CommandTimeout)
 	defer cancel()
-	if st, cur := c.rooms.Peek(cmd.Key); st != nil {
+	if st, cur := c.rooms.Peek(cmd.Key); st != nil && cmd.commit == nil {
 		cmd.From, cmd.FromState = cur, st
 	}
-	ask, pause := cmd.Begin(), firstPause
+	ask, pause := cmd.Unknown(), firstPause
 	for !ask.Done {
 		var err error
 		switch {
@@ -68,12 +68,29 @@ func (c *Conductor) carry(ctx context.Context, cmd *Command) (done, error) {
 	if cmd.commit != nil {
 		c.tellEnds(cmd.Key, cmd.View.State, cmd.commit.Entries)
 	}
-	if ask.Committed.Result == journal.Done {
+	if ask.Committed.Epoch != 0 {
+		// Also of a command that was done before: its reply was lost, and what it
+		// said must never be missing later.
 		c.rooms.Acknowledged(cmd.Key, journal.Notice{
 			Epoch: ask.Committed.Epoch, Rev: ask.Committed.Rev, Records: ask.Committed.Records,
 		})
 	}
 	return done{View: cmd.View, Committed: ask.Committed}, nil
+}
+
+// carryOn carries a command of an owner out for as long as it takes: an outage
+// or a busy thread ends nobody's run. A write whose outcome is not known yet is
+// sent again as it was.
+func (c *Conductor) carryOn(ctx context.Context, cmd *Command) (d done, err error) {
+	pause := firstPause
+	for {
+		d, err = c.carry(ctx, cmd)
+		if !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrBusy) || !sleep(ctx, &pause) {
+			return d, err
+		}
+		cmd.tries = 0
+		c.o.Logger.Warn("the journal keeps a run waiting", "realm", cmd.Key.Realm, "error", err)
+	}
 }
 
 // sleep waits for a growing while; false if the context ended.

@@ -67,9 +67,23 @@ func DecideAnswer(c chat.Answer, boot string, check func(*chat.Interrupt) error,
 			p.Runs = []journal.RunChange{{Run: run.ID, NewOwner: true, Owner: boot}}
 			p.Segments = []string{c.Segment}
 			p.Result = []byte(c.Segment)
+			return p, nil
 		}
+		// What is due next is the earliest of the questions that are left.
+		p.Runs = []journal.RunChange{{Run: run.ID, Due: nextDeadline(run.Interrupts, c.Interrupt)}}
 		return p, nil
 	}
+}
+
+// nextDeadline is the earliest deadline of the open questions but one, or 0.
+func nextDeadline(questions []*chat.Interrupt, but string) int64 {
+	due := int64(0)
+	for _, i := range questions {
+		if i.Status == chat.InterruptOpen && i.ID != but && i.Deadline != 0 && (due == 0 || i.Deadline < due) {
+			due = i.Deadline
+		}
+	}
+	return due
 }
 
 // Resumption says what an answer led to: Segment is "" while further questions

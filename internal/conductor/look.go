@@ -55,6 +55,9 @@ func (c *Conductor) act(ctx context.Context, i journal.DueItem) error {
 		return c.takeOver(ctx, i)
 	case i.Meta.Sealed:
 		_, err := c.carry(ctx, &Command{ID: newCommand(), Key: i.Key, Decide: DecideEndSealed(i.Run, c.o.Now())})
+		if errors.Is(err, ErrSealLost) {
+			return nil // it is not sealed any more, so nothing is due
+		}
 		return err
 	default:
 		return c.expire(ctx, i)

@@ -273,6 +273,10 @@ func (l *loop) settle(a answered) {
 	if a.err == nil {
 		l.pause = firstPause
 		l.stopped = l.stopped || a.res.Result == journal.Sealed
+		switch a.res.Result {
+		case journal.Gap, journal.WrongEpoch, journal.Ended, journal.Fenced:
+			l.c.rooms.Acknowledged(l.key, journal.Notice{Resync: true})
+		}
 		if a.res.Result == journal.Stored {
 			l.c.rooms.Acknowledged(l.key, journal.Notice{Epoch: l.owner.Epoch, Records: a.res.Records})
 		}
@@ -305,9 +309,11 @@ func (l *loop) read() {
 				l.stopped = true
 			}
 			l.do(l.owner.Seen(m.record))
-		case m.epoch == room.CloseEpoch:
+		case m.epoch == room.CloseEpoch, m.shut:
+			// Somebody else has the run, or the store has lost it; restoring it
+			// finds out which.
 			l.do(l.owner.Shut(true))
-		case m.epoch == room.CloseDeleted, m.shut:
+		case m.epoch == room.CloseDeleted:
 			l.do(l.owner.Shut(false))
 		}
 	}
@@ -335,8 +341,11 @@ func (l *loop) do(d Do) {
 			l.restore()
 		}
 	case d.Open:
-		_, err := l.c.carry(l.ctx, &Command{ID: newCommand(), Key: l.key, Decide: DecideOpen(&l.owner)})
+		d, err := l.c.carryOn(l.ctx, &Command{ID: newCommand(), Key: l.key, Decide: DecideOpen(&l.owner)})
 		l.report("open", err)
+		if l.lost(d, err) {
+			l.restore()
+		}
 		if err == nil {
 			l.runner.state = l.runner.state.Apply(&chat.Record{At: l.now(), Entry: chat.NewEntry(chat.KindRunActive, l.own.ID, &chat.RunActiveBody{})})
 		}
@@ -372,21 +381,22 @@ func (l *loop) tellStopped() {
 // end commits the segment's end, for as long as the journal may yet take it: an
 // outage ends nobody's run.
 func (l *loop) end() {
-	id, at := newCommand(), l.now()
-	var d done
-	var err error
-	for {
-		d, err = l.c.carry(l.ctx, &Command{ID: id, Key: l.key, Decide: DecideFinish(&l.owner, at)})
-		if l.ctx.Err() != nil || !errors.Is(err, ErrUnavailable) {
-			break
-		}
-		l.report("end", err)
-	}
+	d, err := l.c.carryOn(l.ctx, &Command{ID: newCommand(), Key: l.key, Decide: DecideFinish(&l.owner, l.now())})
 	l.report("end", err)
+	lost := l.lost(d, err)
 	l.owner.Over()
+	if lost {
+		l.restore()
+	}
 	if err == nil {
 		l.c.trim(l.key, d.View.Meta)
 	}
+}
+
+// lost says whether a commit that found the run lost found that the store has
+// lost records of it.
+func (l *loop) lost(d done, err error) bool {
+	return errors.Is(err, ErrLost) && d.View != nil && l.owner.Lost(d.View)
 }
 
 func (l *loop) report(what string, err error) {
@@ -402,7 +412,7 @@ func (l *loop) restore() {
 	if held == nil || l.ctx.Err() != nil {
 		return
 	}
-	_, err := l.c.carry(l.ctx, &Command{
+	_, err := l.c.carryOn(l.ctx, &Command{
 		ID: newCommand(), Key: l.key, IDs: []string{held.Message, held.Answer, chat.RunNode(held.ID)},
 		Decide: DecideRestore(Held{Run: held, Born: l.state.Born, Boot: l.c.o.Boot, Fence: l.owner.Fence}, l.now()),
 	})
