@@ -21,7 +21,6 @@ import (
 const (
 	shelfThread = "thread"
 	shelfFile   = "file"
-	shelfKey    = "key"
 )
 
 // desk is what a hub does for its dialects.
@@ -104,7 +103,7 @@ func (d desk) Delete(ctx context.Context, p identity.Principal, thread string) e
 	if err != nil {
 		return err
 	}
-	d.dropThreads(ctx, p, thread, files)
+	d.dropFiles(ctx, p, thread, files)
 	return d.h.journal.Shelf().Delete(ctx, p.Realm, shelfThread, shelfID(p.Tenant, thread))
 }
 

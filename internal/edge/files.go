@@ -89,8 +89,8 @@ func (d desk) OpenFile(ctx context.Context, p identity.Principal, id string) (ch
 	return f, r, err
 }
 
-// dropThreads removes the files that were put for a thread, after it is gone.
-func (d desk) dropThreads(ctx context.Context, p identity.Principal, thread string, ids []string) {
+// dropFiles removes the files that were put for a thread, after it is gone.
+func (d desk) dropFiles(ctx context.Context, p identity.Principal, thread string, ids []string) {
 	for _, id := range ids {
 		f, err := d.file(ctx, p.Realm, id)
 		if err != nil || f.Tenant != p.Tenant || f.Thread != thread {
