@@ -65,6 +65,7 @@ type Journal struct {
 	followers followers
 	shelf     shelf
 	blobs     blobs
+	roster    roster
 
 	mu      sync.Mutex
 	store   *store
@@ -113,6 +114,7 @@ func Open(ctx context.Context, opts Options) (*Journal, error) {
 	s.extend(0)
 	j := &Journal{opts: opts, store: s, closing: make(chan struct{})}
 	j.shelf.j, j.blobs.j = j, j
+	j.roster.clock = opts.Clock
 	if err := j.blobs.open(); err != nil {
 		s.close(false)
 		return nil, err
@@ -251,6 +253,9 @@ func (j *Journal) shut(clean bool) {
 
 // Shelf returns the shelf, which lives as long as the journal.
 func (j *Journal) Shelf() journal.Shelf { return &j.shelf }
+
+// Roster implements journal.Journal.
+func (j *Journal) Roster() journal.Roster { return &j.roster }
 
 // Blobs returns the blobs, which live as long as the journal.
 func (j *Journal) Blobs() journal.Blobs { return &j.blobs }

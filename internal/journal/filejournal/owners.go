@@ -96,6 +96,7 @@ func (j *Journal) Leave(_ context.Context, boot string) error {
 		return err
 	}
 	defer j.leave()
+	j.roster.leave(boot)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, runs := range s.live {

@@ -1,0 +1,57 @@
+package redisjournal
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"time"
+)
+
+// Options say how Redis is reached and how it keeps threads.
+type Options struct {
+	// Addresses are host:port: one server, some of a cluster's, or the
+	// Sentinels that know Master.
+	Addresses []string
+	Cluster   bool
+	Master    string
+	DB        int
+	// Credentials return the present user and password; they are asked at each
+	// new connection, so a rotated password needs no new hub. nil is none.
+	Credentials         func() (user, password string)
+	SentinelCredentials func() (user, password string)
+	TLS                 *tls.Config
+
+	// Prefix begins every key and channel (default "parlance").
+	Prefix string
+	// Partitions is how many slots the threads are spread over (default 128).
+	// It is fixed with the first start under a prefix.
+	Partitions int
+	// Sync is what a commit waits for before it is acknowledged.
+	Sync Sync
+	// Pool bounds the connections for reads to each server (default 16).
+	Pool int
+	// IdleTrim is how long after its last run a thread is trimmed (default 10 min).
+	IdleTrim time.Duration
+	// Storage holds what is over 64 KiB, and is shared by all edges; nil refuses.
+	Storage Storage
+	Logger  *slog.Logger
+	// Shift moves the store's clock ahead; tests only.
+	Shift func() time.Duration
+}
+
+// Sync is what a commit waits for. The zero value waits for nothing more than
+// the server's answer.
+type Sync struct {
+	// Replicas is how many replicas must have it (WAIT).
+	Replicas int
+	// Fsync waits for the append-only file (WAITAOF; Redis 7.2).
+	Fsync bool
+}
+
+// Storage is a file store that all edges share; Caddy's storage is one. What is
+// not there is fs.ErrNotExist.
+type Storage interface {
+	Store(ctx context.Context, key string, value []byte) error
+	Load(ctx context.Context, key string) ([]byte, error)
+	Delete(ctx context.Context, key string) error
+}
