@@ -25,8 +25,10 @@ func (s *State) Apply(r *Record) *State {
 		n.append(b.Message)
 	case *RunPendingBody:
 		run := *b.Run
-		run.SegmentPos = r.Pos
+		run.SegmentPos, run.Log, run.Started = r.Pos, r.Log, r.At
+		run.Hidden = n.hides(run.Message)
 		n.Runs = append(clip(n.Runs), &run)
+		n.logMessage(&run)
 		if run.Message == n.Head {
 			n.Upstream = run.Upstream
 		}
@@ -45,6 +47,7 @@ func (s *State) Apply(r *Record) *State {
 
 func (s *State) append(m *Message) {
 	s.Tail = append(s.Tail, m)
+	s.Forked = s.Forked || m.ForkOf != ""
 	view := View(s.Tail)
 	if len(view) > 0 {
 		s.Head = view[len(view)-1].ID
@@ -52,6 +55,27 @@ func (s *State) append(m *Message) {
 	if m.ForkOf != "" {
 		s.hide(view)
 	}
+}
+
+// logMessage gives the message that came with a run the run's log number: the
+// two are one entry of the log.
+func (s *State) logMessage(run *Run) {
+	i := len(s.Tail) - 1
+	if i < 0 || run.Regen != "" || s.Tail[i].ID != run.Message || s.Tail[i].Log != 0 {
+		return
+	}
+	m := *s.Tail[i]
+	m.Log = run.Log
+	s.Tail = append(slices.Clone(s.Tail[:i]), &m)
+}
+
+// hides says that a message is in the tail and not in the default view.
+func (s *State) hides(id string) bool {
+	if !s.Forked || id == s.Head {
+		return false
+	}
+	is := func(m *Message) bool { return m.ID == id }
+	return slices.ContainsFunc(s.Tail, is) && !slices.ContainsFunc(View(s.Tail), is)
 }
 
 // hide notes which live runs answer a message that is not shown: when they end,
@@ -84,8 +108,22 @@ func (s *State) touch(r *Record, change func(*Run)) {
 	}
 	run.Streamed = run.Streamed || r.Kind.Streams()
 	change(&run)
+	if r.Log != 0 {
+		run.show()
+	}
 	s.Runs = slices.Clone(s.Runs)
 	s.Runs[i] = &run
+}
+
+// show notes what a dialect that shows one text and one question of a run shows
+// of it as of a log number. A question that was answered last stays.
+func (run *Run) show() {
+	run.Shown = texts(run.Parts)
+	if i := run.Open(); run.Status != RunSuspended {
+		run.Asked = ""
+	} else if i != nil {
+		run.Asked = i.ID
+	}
 }
 
 func (s *State) end(r *Record, b *RunEndBody) {
@@ -96,13 +134,30 @@ func (s *State) end(r *Record, b *RunEndBody) {
 	if st := s.Runs[i].State; len(st) > 0 {
 		s.AgentState = st
 	}
-	hidden, head := s.Runs[i].Hidden, s.Head
+	run, head := s.Runs[i], s.Head
 	s.Runs = slices.Delete(slices.Clone(s.Runs), i, i+1)
+	ran := &Ran{Status: b.Status, By: run.Origin.By, Log: run.Log, Started: run.Started, Ended: r.At}
+	s.remember(run.ID, ran)
 	if b.Message != nil {
-		if s.append(b.Message); hidden {
+		m := *b.Message
+		m.Log, m.Ran = r.Log, ran
+		if s.append(&m); run.Hidden {
 			s.Head = head
 		}
 	}
+}
+
+// remember notes with a run's question what became of the run. A question that
+// is further back than the tail is not shown with its run any more.
+func (s *State) remember(run string, ran *Ran) {
+	i := slices.IndexFunc(s.Tail, func(m *Message) bool { return m.Run == run })
+	if i < 0 {
+		return
+	}
+	m := *s.Tail[i]
+	m.Ran = ran
+	s.Tail = slices.Clone(s.Tail)
+	s.Tail[i] = &m
 }
 
 func (s *State) setTask(t Task) {

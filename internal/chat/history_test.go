@@ -162,10 +162,41 @@ func (h *history) begin(t *rapid.T) {
 			fork = rapid.SampledFrom(users).Draw(t, "at")
 		}
 	}
-	c := h.message(fork, rapid.SampledFrom([]string{"ann", "bob"}).Draw(t, "by"))
+	by := rapid.SampledFrom([]string{"ann", "bob"}).Draw(t, "by")
+	if rapid.IntRange(0, 4).Draw(t, "anew") == 0 {
+		h.anew(t, by)
+		return
+	}
+	c := h.message(fork, by)
 	c.OneRun = rapid.Bool().Draw(t, "one")
+	if rapid.IntRange(0, 4).Draw(t, "placed") == 0 {
+		c.Placed = true
+		if n := len(h.st.Tail); n > 0 {
+			c.Parent = h.st.Tail[rapid.IntRange(0, n-1).Draw(t, "parent")].ID
+		}
+	}
 	c.MaxRuns = 4
 	_, _ = h.start(c)
+}
+
+// anew asks for another answer in place of one.
+func (h *history) anew(t *rapid.T, by string) {
+	var answers []string
+	for _, m := range h.st.Tail {
+		if m.Role == Assistant {
+			answers = append(answers, m.ID)
+		}
+	}
+	if len(answers) == 0 {
+		return
+	}
+	entries, err := h.st.Regenerate(Regenerate{
+		Message: rapid.SampledFrom(answers).Draw(t, "answer"), Run: h.id("r"), Answer: h.id("a"), Segment: h.id("s"),
+		Agent: "x", Origin: Origin{By: Subject{ID: by}}, Upstream: h.id("u"), MaxRuns: 4,
+	}, h.lookup)
+	if err == nil {
+		h.write(entries...)
+	}
 }
 
 func (h *history) suspended(t *rapid.T, r *Run) {
@@ -192,7 +223,9 @@ func (h *history) stream(t *rapid.T, r *Run) {
 	case k < 6 && len(open) > 0:
 		p := rapid.SampledFrom(open).Draw(t, "part")
 		kind := map[PartType]Kind{PartText: KindTextDelta, PartReasoning: KindReasoningDelta, PartTool: KindToolArgs}[p.Type]
-		h.write(NewEntry(kind, r.ID, &DeltaBody{Part: p.ID, Text: rapid.SampledFrom([]string{"a", "ž", "\"", "word "}).Draw(t, "text")}))
+		e := NewEntry(kind, r.ID, &DeltaBody{Part: p.ID, Text: rapid.SampledFrom([]string{"a", "ž", "\"", "word "}).Draw(t, "text")})
+		e.Logged = kind == KindTextDelta && rapid.Bool().Draw(t, "logged")
+		h.write(e)
 	case k < 8 && len(open) > 0:
 		p := rapid.SampledFrom(open).Draw(t, "part")
 		switch p.Type {

@@ -83,24 +83,50 @@ type Message struct {
 	Created     int64        `json:"created"`
 	Parts       []*Part      `json:"parts,omitempty"`
 	Attachments []Attachment `json:"attachments,omitempty"`
+	// Log is the log number of the record that appended the message, and Ran
+	// what became of its run, once that has ended. The fold sets both.
+	Log uint64 `json:"log,omitzero"`
+	Ran *Ran   `json:"ran,omitempty"`
 
 	Unknown jsontext.Value `json:",embed"`
+}
+
+// Ran is what is remembered of a run that has ended, with its messages.
+type Ran struct {
+	Status RunStatus `json:"status"`
+	By     Subject   `json:"by,omitzero"`
+	// Log is the number of the record that accepted the run; Started and Ended
+	// are in Unix milliseconds.
+	Log     uint64 `json:"log,omitzero"`
+	Started int64  `json:"started,omitzero"`
+	Ended   int64  `json:"ended"`
 }
 
 // Content joins the text parts by a blank line, for dialects that show one
 // text per message.
 func (m *Message) Content() string {
 	var b strings.Builder
-	for _, p := range m.Parts {
-		if p.Type != PartText || len(p.Text) == 0 {
-			continue
-		}
+	for _, t := range texts(m.Parts) {
 		if b.Len() > 0 {
-			b.WriteString("\n\n")
+			b.WriteString(PartBreak)
 		}
-		b.Write(p.Text)
+		b.Write(t)
 	}
 	return b.String()
+}
+
+// PartBreak stands between the text parts of a message in its content.
+const PartBreak = "\n\n"
+
+// texts are the text parts that have any text.
+func texts(parts []*Part) []Text {
+	var list []Text
+	for _, p := range parts {
+		if p.Type == PartText && len(p.Text) > 0 {
+			list = append(list, p.Text)
+		}
+	}
+	return list
 }
 
 // Empty says that the message shows nothing: such messages stand in the tree

@@ -21,6 +21,7 @@ func full(k Kind) Body {
 	m := &Message{
 		ID: "m", Role: Assistant, Parent: "up", ForkOf: "f", Regen: "g", Run: "r", By: by, Status: MessageError, Created: 7,
 		Parts: []*Part{part}, Attachments: []Attachment{{ID: "a", MediaType: "image/png", Name: "n", Size: 5}},
+		Log: 8, Ran: &Ran{Status: RunCancelled, By: by, Log: 7, Started: 1, Ended: 2},
 	}
 	i := &Interrupt{
 		ID: "i", Kind: InterruptOTP, Upstream: "u", Call: "c", Tool: "t", Payload: v, Schema: v, Deadline: 9,
@@ -39,7 +40,7 @@ func full(k Kind) Body {
 			Upstream: "u", Segments: []string{"s"}, Hidden: true, Drafted: 1, Parts: []*Part{part}, Interrupts: []*Interrupt{i},
 			Subagents: []Subagent{{"s", "c", "n", "t", "h", true}}, Tools: tools, Withdrawn: []*Interrupt{i}, State: v,
 			Stop: &Stop{CauseAgent, by, "c", "m"}, Detach: []string{"c"}, Streamed: true, Started: 1, Suspended: 2, Usage: v,
-			LastSeq: 3, SegmentPos: 4, Trace: "00-1",
+			LastSeq: 3, SegmentPos: 4, Log: 5, Shown: []Text{Text("shown")}, Asked: "i", Trace: "00-1",
 		}}
 	case KindRunActive:
 		return &RunActiveBody{}

@@ -18,6 +18,10 @@ var (
 	ErrDuplicateRun = errors.New("a run with this id already exists")
 	// ErrForkPoint: the message to fork from is not in the thread.
 	ErrForkPoint = errors.New("the message to fork from is not in the thread")
+	// ErrNoParent: the message to hang the new one under is not in the thread.
+	ErrNoParent = errors.New("the message to answer is not in the thread")
+	// ErrParent: the message to make anew hangs under another one.
+	ErrParent = errors.New("the message hangs under another one")
 	// ErrForkRole: only a user's message can be replaced by a user's message.
 	ErrForkRole = errors.New("only a user message can be replaced")
 	// ErrBusy: a run is in flight and the dialect allows one.
@@ -51,8 +55,12 @@ func (s *State) Create(info Info) ([]Entry, error) {
 // by the caller, once, so that deciding again gives the same ones.
 type Start struct {
 	Message *Message
-	// Fork is the user message that this one replaces, or "".
+	// Fork is the user message that this one replaces, or "". Placed says that
+	// the message hangs under Parent ("" is a root), not at the end of the
+	// default view.
 	Fork   string
+	Placed bool
+	Parent string
 	Run    string
 	Answer string
 	// Segment and WithdrawSegment are fresh segment ids; the second is used if
@@ -98,14 +106,21 @@ func (s *State) Start(c Start, lookup Lookup) ([]Entry, error) {
 			return nil, ErrForkRole
 		}
 		m.Parent, m.ForkOf = node.Parent, c.Fork
+	} else if c.Placed {
+		if n := s.node(c.Parent, lookup); c.Parent != "" && (n == nil || !n.Message()) {
+			return nil, ErrNoParent
+		}
+		m.Parent = c.Parent
 	}
 	entries, withdrawn, err := s.admit(c)
 	if err != nil {
 		return nil, err
 	}
-	if c.Fork == "" {
-		m.Parent = s.headAfter(entries)
+	head := s.headAfter(entries)
+	if c.Fork == "" && !c.Placed {
+		m.Parent = head
 	}
+	branches := c.Fork != "" || m.Parent != head
 	run := &Run{
 		ID: c.Run, Status: RunPending, Agent: c.Agent, Origin: c.Origin,
 		Message: m.ID, Opening: &m, Answer: c.Answer, Segments: []string{c.Segment},
@@ -113,12 +128,12 @@ func (s *State) Start(c Start, lookup Lookup) ([]Entry, error) {
 	}
 	concurrent := len(s.Runs) > len(endsOf(entries))
 	switch {
-	case c.SameUpstream, c.Fork != "", concurrent, s.Upstream == "":
+	case c.SameUpstream, branches, concurrent, s.Upstream == "":
 		run.Upstream = c.Upstream
 	default:
 		run.Upstream = s.Upstream
 	}
-	if c.Fork == "" {
+	if !branches {
 		run.State = s.AgentState
 	}
 	return append(entries,
@@ -224,6 +239,8 @@ func (s *State) Answer(c Answer) (entries []Entry, run *Run, resumed bool, err e
 	entries = []Entry{NewEntry(KindAnswer, run.ID, &AnswerBody{Interrupt: i.ID, Status: c.Status, Value: c.Value, By: c.By})}
 	for _, o := range run.Interrupts {
 		if o.Status == InterruptOpen && o.ID != i.ID {
+			// A dialect that shows one question at a time shows another one now.
+			entries[0].Logged = run.Open() == i
 			return entries, run, false, nil
 		}
 	}
@@ -318,7 +335,7 @@ func (r *Run) Answered(at int64) *Message { return r.message(End{Status: RunErro
 
 func (r *Run) message(e End) *Message {
 	m := &Message{
-		ID: r.Answer, Role: Assistant, Parent: r.Message, Regen: r.Regen, Run: r.ID,
+		ID: r.Answer, Role: Assistant, Parent: r.Message, ForkOf: r.Regen, Regen: r.Regen, Run: r.ID, By: r.Origin.By,
 		Status: MessageComplete, Created: r.Started, Parts: make([]*Part, len(r.Parts)),
 	}
 	if e.At != 0 {

@@ -115,7 +115,13 @@ type Run struct {
 	LastSeq uint64 `json:"lastSeq,omitzero"`
 	// SegmentPos is the position of the record that opened the current segment.
 	SegmentPos uint64 `json:"segmentPos,omitzero"`
-	Trace      string `json:"trace,omitempty"`
+	// Log is the number of the record that accepted the run. Shown are its text
+	// parts, and Asked is its question, as of the run's newest record with a log
+	// number. Shown shares memory with Parts.
+	Log   uint64 `json:"log,omitzero"`
+	Shown []Text `json:"shown,omitempty"`
+	Asked string `json:"asked,omitempty"`
+	Trace string `json:"trace,omitempty"`
 
 	Unknown jsontext.Value `json:",embed"`
 }

@@ -35,6 +35,8 @@ type State struct {
 	// holds what came after them, in the order of their records.
 	Chunks int        `json:"chunks,omitzero"`
 	Tail   []*Message `json:"tail,omitempty"`
+	// Forked says that some message of the thread replaces another one.
+	Forked bool `json:"forked,omitzero"`
 	// Head is the last message of the default view: where a new one hangs.
 	Head string `json:"head,omitempty"`
 	// Runs are those that have not ended, oldest first.
@@ -110,6 +112,18 @@ func (s *State) RunOfInterrupt(id string) (*Run, *Interrupt) {
 		}
 	}
 	return nil, nil
+}
+
+// Count is how many messages the thread has, on all branches. In the order of
+// their records they have the ordinals 0 to Count-1, which never change.
+func (s *State) Count() int { return s.Chunks*ChunkSize + len(s.Tail) }
+
+// Last is the id of the newest message of any branch, or "".
+func (s *State) Last() string {
+	if len(s.Tail) == 0 {
+		return ""
+	}
+	return s.Tail[len(s.Tail)-1].ID
 }
 
 // Message finds a message of the tail, or returns nil. Older ones are in the

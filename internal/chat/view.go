@@ -72,9 +72,16 @@ type Node struct {
 	Role   Role   `json:"role,omitempty"`
 	Parent string `json:"parent,omitempty"`
 	ForkOf string `json:"forkOf,omitempty"`
-	// Run says that the id is a run's, not a message's.
-	Run bool `json:"run,omitzero"`
+	// Run says that the id is a run's, not a message's: then Parent is the
+	// message that it answers, ForkOf the one that it makes anew, By who began it.
+	Run bool    `json:"run,omitzero"`
+	By  Subject `json:"by,omitzero"`
+	// Of is the message that the id is only a part of, or "".
+	Of string `json:"of,omitempty"`
 }
+
+// Message says that the id is a message's own.
+func (n *Node) Message() bool { return !n.Run && n.Of == "" }
 
 // NodesOf returns what the id index must learn from the entries. Ids of runs
 // are prefixed, so that a run and a message may have the same id.
@@ -88,7 +95,7 @@ func NodesOf(entries []Entry) map[string]Node {
 		// A dialect that shows one message per text part shows the parts' ids.
 		for _, p := range m.Parts {
 			if p.Type == PartText && p.ID != m.ID {
-				nodes[p.ID] = Node{Role: m.Role, Parent: m.Parent}
+				nodes[p.ID] = Node{Role: m.Role, Parent: m.Parent, Of: m.ID}
 			}
 		}
 	}
@@ -97,7 +104,7 @@ func NodesOf(entries []Entry) map[string]Node {
 		case *MessageBody:
 			add(b.Message)
 		case *RunPendingBody:
-			nodes[RunNode(b.Run.ID)] = Node{Run: true}
+			nodes[RunNode(b.Run.ID)] = Node{Run: true, Parent: b.Run.Message, ForkOf: b.Run.Regen, By: b.Run.Origin.By}
 		case *RunEndBody:
 			add(b.Message)
 		}

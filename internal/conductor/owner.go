@@ -12,7 +12,8 @@ const (
 	writeEntries = 512
 	writeBytes   = 256 << 10
 	// logEvery is how often streamed text takes a log number, in ms; for long
-	// answers it grows so that full-text changes stay under logBytes a second.
+	// answers it grows so that changes, each of which holds the text before and
+	// after it, stay under logBytes a second.
 	logEvery = 40
 	logBytes = 1 << 20
 )
@@ -140,7 +141,7 @@ func (o *Owner) push(e chat.Entry, now int64, forced bool) {
 	b := e.Body.(*chat.DeltaBody)
 	if e.Kind == chat.KindTextDelta {
 		o.textLen += len(b.Text)
-		every := max(logEvery, int64(o.textLen)*1000/logBytes)
+		every := max(logEvery, 2*int64(o.textLen)*1000/logBytes)
 		if forced || now-o.logAt >= every {
 			e.Logged, o.logAt, o.unlogged = true, now, ""
 		} else {

@@ -218,7 +218,7 @@ var commitCases = []testCase{
 		ids := []string{"question-run", chat.RunNode("run"), "question-lost", "answer-run"}
 		s, err := b.Hubs[1].Load(b.ctx, journal.Load{Key: th.key, IDs: ids})
 		b.no(err)
-		b.equal("nodes", s.Nodes, map[string]chat.Node{"question-run": {Role: chat.User}, chat.RunNode("run"): {Run: true}})
+		b.equal("nodes", s.Nodes, map[string]chat.Node{"question-run": {Role: chat.User}, chat.RunNode("run"): {Run: true, Parent: "question-run"}})
 		k, err := b.Hubs[1].Segment(b.ctx, "seg-run")
 		b.no(err)
 		b.equal("thread of the segment", k, th.key)
