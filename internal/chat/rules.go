@@ -32,6 +32,18 @@ var (
 	ErrWaiting = errors.New("the thread waits on a decision")
 	// ErrUnknownRun: the run is not there, has ended or is ending.
 	ErrUnknownRun = errors.New("the run is not active")
+	// ErrRunEnded: the run has ended, or is ending.
+	ErrRunEnded = errors.New("the run has ended")
+	// ErrNotSuspended: the run waits for nothing.
+	ErrNotSuspended = errors.New("the run is not suspended")
+	// ErrDecided: the decision was made already.
+	ErrDecided = errors.New("the decision was made already")
+	// ErrForeignRun: the run is another one's, and only own ones may be stopped.
+	ErrForeignRun = errors.New("the run is somebody else's")
+	// ErrReserved: the id is not free, and no message of the thread has it.
+	ErrReserved = errors.New("the id is reserved")
+	// ErrNoMessage: the thread has no message of that id.
+	ErrNoMessage = errors.New("no such message")
 	// ErrNotWaiting: the decision is unknown or was made already.
 	ErrNotWaiting = errors.New("the thread is not waiting on that decision")
 	// ErrToolName: a client tool has the name of a tool of the agent's own.

@@ -25,10 +25,7 @@ func Allow(p identity.Principal, verb identity.Verb, key chat.Key, st *chat.Stat
 	if !st.Exists {
 		return chat.ErrNoThread
 	}
-	t := identity.Thread{
-		Realm: key.Realm, Tenant: key.Tenant, ID: key.Thread,
-		Owner: identity.Subject(st.Info.Owner), Open: st.Info.Owner.Zero(),
-	}
+	t := threadOf(key, st)
 	if identity.Allow(p, identity.Subscribe, t) != nil {
 		return chat.ErrNoThread
 	}
@@ -36,6 +33,13 @@ func Allow(p identity.Principal, verb identity.Verb, key chat.Key, st *chat.Stat
 		return chat.ErrNoThread
 	}
 	return nil
+}
+
+func threadOf(key chat.Key, st *chat.State) identity.Thread {
+	return identity.Thread{
+		Realm: key.Realm, Tenant: key.Tenant, ID: key.Thread,
+		Owner: identity.Subject(st.Info.Owner), Open: st.Info.Owner.Zero(),
+	}
 }
 
 // allowed puts the decision on access before a decision on a command.
@@ -67,15 +71,23 @@ func (c *Conductor) Create(ctx context.Context, p identity.Principal, thread str
 // StartRun accepts a user's message and begins the run that answers it. The
 // caller has filled in the dialect's part of s; ids and agent are given here.
 func (c *Conductor) StartRun(ctx context.Context, p identity.Principal, thread string, s chat.Start) (run, segment string, err error) {
-	realm := c.o.Realm(p.Realm)
-	if realm == nil {
-		return "", "", chat.ErrNoThread
+	s.Run = NewID()
+	s, _, err = c.start(ctx, p, thread, s)
+	if err != nil {
+		return "", "", err
 	}
+	return s.Run, s.Segment, nil
+}
+
+// start is StartRun of a run whose id is given. It returns what was asked for
+// with all ids, and also of a refused command what it was decided on.
+func (c *Conductor) start(ctx context.Context, p identity.Principal, thread string, s chat.Start) (chat.Start, done, error) {
 	key := Key(p, thread)
-	if realm.MaxClientRuns > 0 && c.runsOf(key, chat.Subject(p.Subject)) >= realm.MaxClientRuns {
-		return "", "", chat.ErrTooManyRuns
+	realm, err := c.admit(p, key)
+	if err != nil {
+		return s, done{}, err
 	}
-	s.Run, s.Answer = NewID(), NewID()
+	s.Answer = NewID()
 	s.Segment, s.WithdrawSegment = NewSegment(), NewSegment()
 	s.Upstream, s.SameUpstream = NewID(), realm.SameUpstream
 	if s.SameUpstream {
@@ -89,6 +101,9 @@ func (c *Conductor) StartRun(ctx context.Context, p identity.Principal, thread s
 	ids := []string{m.ID, chat.RunNode(s.Run)}
 	if s.Fork != "" {
 		ids = append(ids, s.Fork)
+	}
+	if s.Parent != "" {
+		ids = append(ids, s.Parent)
 	}
 	d, err := c.carry(ctx, &Command{
 		ID: newCommand(), Key: key, IDs: ids,
@@ -104,11 +119,24 @@ func (c *Conductor) StartRun(ctx context.Context, p identity.Principal, thread s
 		}),
 	})
 	if err != nil {
-		return "", "", err
+		return s, d, err
 	}
 	c.takeUp(key, s.Run, d, nil)
 	c.trim(key, d.View.Meta)
-	return s.Run, s.Segment, nil
+	return s, d, nil
+}
+
+// admit returns the realm's configuration, if the principal may begin one more
+// run there.
+func (c *Conductor) admit(p identity.Principal, key chat.Key) (*Realm, error) {
+	realm := c.o.Realm(p.Realm)
+	if realm == nil {
+		return nil, chat.ErrNoThread
+	}
+	if realm.MaxClientRuns > 0 && c.runsOf(key, chat.Subject(p.Subject)) >= realm.MaxClientRuns {
+		return nil, chat.ErrTooManyRuns
+	}
+	return realm, nil
 }
 
 // runsOf counts the runs of this edge that somebody began.
@@ -229,10 +257,22 @@ func (c *Conductor) stopRun(ctx context.Context, key chat.Key, run string, s cha
 // stop is the seal and then the end: two commits of one command. Whoever
 // writes the end, the command that sealed has succeeded.
 func (c *Conductor) stop(ctx context.Context, key chat.Key, find func(*chat.State) *chat.Run, s chat.Stop, suspended bool) error {
+	return c.stopIf(ctx, key, "", func(*View) error { return nil }, find, s, suspended)
+}
+
+// stopIf is stop where may does not refuse; what the index says of node is in
+// the view that it is given.
+func (c *Conductor) stopIf(ctx context.Context, key chat.Key, node string, may func(*View) error, find func(*chat.State) *chat.Run, s chat.Stop, suspended bool) error {
 	id := newCommand()
 	var run string
 	var ended bool
-	d, err := c.carry(ctx, &Command{ID: id, Key: key, Decide: DecideStop(find, s, NewSegment(), suspended, &run, &ended)})
+	decide := DecideStop(find, s, NewSegment(), suspended, &run, &ended)
+	d, err := c.carry(ctx, &Command{ID: id, Key: key, IDs: []string{node}, Decide: func(v *View) (Plan, error) {
+		if err := may(v); err != nil {
+			return Plan{}, err
+		}
+		return decide(v)
+	}})
 	if err != nil || ended {
 		return err
 	}
@@ -243,7 +283,7 @@ func (c *Conductor) stop(ctx context.Context, key chat.Key, find func(*chat.Stat
 	// The run is sealed: it ends even if the client goes away meanwhile.
 	_, err = c.carry(context.WithoutCancel(ctx), &Command{ID: id, Key: key, Decide: DecideEndSealed(run, c.o.Now())})
 	if errors.Is(err, ErrSealLost) {
-		return c.stop(ctx, key, find, s, suspended)
+		return c.stopIf(ctx, key, node, may, find, s, suspended)
 	}
 	return err
 }

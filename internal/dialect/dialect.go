@@ -22,6 +22,7 @@ import (
 type Desk interface {
 	Threads
 	Runs
+	Branches
 	Files
 }
 

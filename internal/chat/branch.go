@@ -47,3 +47,47 @@ func (s *State) Regenerate(c Regenerate, lookup Lookup) ([]Entry, error) {
 	}
 	return []Entry{NewEntry(KindRunPending, c.Run, &RunPendingBody{Run: run})}, nil
 }
+
+// Name is what a dialect without ids for questions calls one by: the call that
+// it is about, or its id where it is about none.
+func (i *Interrupt) Name() string {
+	if i.Call != "" {
+		return i.Call
+	}
+	return i.ID
+}
+
+// ShownQuestion is the question that a run shows, as of its newest log number, or nil.
+func (r *Run) ShownQuestion() *Interrupt {
+	if r.Asked == "" {
+		return nil
+	}
+	for _, i := range r.Interrupts {
+		if i.ID == r.Asked {
+			return i
+		}
+	}
+	return nil
+}
+
+// Question finds the question that a run shows by its name, if it is open;
+// otherwise ErrUnknownRun, ErrNotSuspended, ErrDecided or ErrNotWaiting. The
+// run's state is looked at first (PIN-174).
+func (s *State) Question(run, name string, lookup Lookup) (*Interrupt, error) {
+	r := s.Run(run)
+	switch {
+	case !s.Exists, r == nil && lookup(RunNode(run)) == nil:
+		return nil, ErrUnknownRun
+	case r == nil || r.Status != RunSuspended || r.Stop != nil:
+		return nil, ErrNotSuspended
+	}
+	if i := r.ShownQuestion(); i != nil && i.Name() == name && i.Status == InterruptOpen {
+		return i, nil
+	}
+	for _, i := range r.Interrupts {
+		if i.Name() == name && i.Status != InterruptOpen && i.Segment == len(r.Segments)-1 {
+			return nil, ErrDecided
+		}
+	}
+	return nil, ErrNotWaiting
+}
