@@ -1,9 +1,14 @@
 package caddymodule
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 )
@@ -12,7 +17,18 @@ func init() {
 	caddy.RegisterModule(AdminAPI{})
 }
 
-// AdminAPI shows on Caddy's admin endpoint what lives in this process.
+// adminTimeout bounds what a request to the admin endpoint asks of journals.
+const adminTimeout = 10 * time.Second
+
+// AdminAPI shows on Caddy's admin endpoint what lives on the journals of this
+// process. No answer holds
+// what people or agents wrote. Who may ask is Caddy's to say, as for all of its
+// admin endpoint.
+//
+//	GET  /parlance/stats
+//	GET  /parlance/ready
+//
+// Each answer is an array with an entry for each journal.
 type AdminAPI struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -22,10 +38,52 @@ func (AdminAPI) CaddyModule() caddy.ModuleInfo {
 
 // Routes implements caddy.AdminRouter.
 func (a *AdminAPI) Routes() []caddy.AdminRoute {
-	return []caddy.AdminRoute{{Pattern: "/parlance/stats", Handler: caddy.AdminHandlerFunc(a.stats)}}
+	const get = http.MethodGet
+	return []caddy.AdminRoute{
+		route(get, "/parlance/stats", a.stats),
+		route(get, "/parlance/ready", a.ready),
+	}
 }
 
-// hubStats is one journal with what lives on it right now.
+// answer is what a request gets: a status and a value for JSON.
+type answer func(r *http.Request) (status int, v any, err error)
+
+func route(method, pattern string, f answer) caddy.AdminRoute {
+	return caddy.AdminRoute{Pattern: pattern, Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		if r.Method != method {
+			w.Header().Set("Allow", method)
+			return problem(http.StatusMethodNotAllowed, "method not allowed")
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), adminTimeout)
+		defer cancel()
+		status, v, err := f(r.WithContext(ctx))
+		if err != nil {
+			return err
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(status)
+		return json.NewEncoder(w).Encode(v)
+	})}
+}
+
+func problem(status int, text string) error {
+	return caddy.APIError{HTTPStatus: status, Err: errors.New(text)}
+}
+
+// pooledHubs are the process's hubs in the order of their names.
+func pooledHubs() []*pooled {
+	found := make(map[*pooled]string)
+	hubs.Range(func(_, value any) bool {
+		if p, ok := value.(*pooled); ok {
+			found[p] = p.key.String()
+		}
+		return true
+	})
+	return slices.SortedFunc(maps.Keys(found), func(a, b *pooled) int { return strings.Compare(found[a], found[b]) })
+}
+
+// hubStats is one journal with what lives on it right now in this process.
 type hubStats struct {
 	Journal string `json:"journal"`
 	Ready   bool   `json:"ready"`
@@ -35,32 +93,36 @@ type hubStats struct {
 	Runs    int    `json:"runs"`
 }
 
-func (a *AdminAPI) stats(w http.ResponseWriter, r *http.Request) error {
-	if r.Method != http.MethodGet {
-		return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: errors.New("method not allowed")}
-	}
-	var found []*pooled
-	hubs.Range(func(_, value any) bool {
-		if p, ok := value.(*pooled); ok {
-			found = append(found, p)
+func (a *AdminAPI) stats(r *http.Request) (int, any, error) {
+	list := []hubStats{}
+	for _, p := range pooledHubs() {
+		s := p.hub.Stats()
+		out := hubStats{Journal: p.key.String(), Ready: true, Sockets: s.Sockets, Rooms: s.Rooms, Runs: s.Runs}
+		if err := p.hub.Ready(r.Context()); err != nil {
+			out.Ready, out.Error = false, err.Error()
 		}
-		return true
-	})
-	list := make([]hubStats, 0, len(found))
-	for _, p := range found {
-		list = append(list, p.stats(r))
+		list = append(list, out)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	return json.NewEncoder(w).Encode(list)
+	return http.StatusOK, list, nil
 }
 
-func (p *pooled) stats(r *http.Request) hubStats {
-	s := p.hub.Stats()
-	out := hubStats{Journal: p.key.String(), Ready: true, Sockets: s.Sockets, Rooms: s.Rooms, Runs: s.Runs}
-	if err := p.hub.Ready(r.Context()); err != nil {
-		out.Ready, out.Error = false, err.Error()
+// hubReady is why one journal takes no new sockets in this process.
+type hubReady struct {
+	Journal string `json:"journal"`
+	Ready   bool   `json:"ready"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+func (a *AdminAPI) ready(r *http.Request) (int, any, error) {
+	status, list := http.StatusOK, []hubReady{}
+	for _, p := range pooledHubs() {
+		out := hubReady{Journal: p.key.String(), Ready: true}
+		if err := p.hub.Ready(r.Context()); err != nil {
+			status, out.Ready, out.Reason = http.StatusServiceUnavailable, false, err.Error()
+		}
+		list = append(list, out)
 	}
-	return out
+	return status, list, nil
 }
 
 // Interface guard

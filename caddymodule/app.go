@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -35,7 +34,7 @@ type App struct {
 	Drain caddy.Duration `json:"drain,omitempty"`
 
 	logger *slog.Logger
-	key    hubKey
+	place  place
 	// current is closed when the hub serves this configuration, ended when
 	// the configuration is no longer wanted.
 	current, ended chan struct{}
@@ -49,18 +48,6 @@ type App struct {
 	hub        *pooled
 	held       bool
 	deactivate func()
-}
-
-// Journal says where threads are kept.
-type Journal struct {
-	// The kind of journal. `file`, the default, keeps threads in a folder that
-	// one process at a time can have.
-	Kind string `json:"kind,omitempty"`
-
-	// The folder of a `file` journal; placeholders such as `{env.NAME}` are
-	// replaced. It is made if it is not there, readable for its owner only.
-	// Default: the folder `parlance` in Caddy's data directory.
-	Dir string `json:"dir,omitempty"`
 }
 
 // CaddyModule returns the Caddy module information.
@@ -78,8 +65,12 @@ func (a *App) Provision(ctx caddy.Context) error {
 	case a.Drain < 0:
 		return errors.New("drain must not be negative")
 	}
-	if err := a.provisionJournal(); err != nil {
+	var err error
+	if a.place, err = a.Journal.place(ctx); err != nil {
 		return fmt.Errorf("journal: %w", err)
+	}
+	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
+		return err
 	}
 	events, err := ctx.App("events")
 	if err != nil {
@@ -89,37 +80,14 @@ func (a *App) Provision(ctx caddy.Context) error {
 	return errors.Join(bus.On("started", listener(a.activate)), bus.On("stopping", listener(a.exit)))
 }
 
-func (a *App) provisionJournal() error {
-	var j Journal
-	if a.Journal != nil {
-		j = *a.Journal
-	}
-	switch j.Kind {
-	case "", "file":
-	case "redis":
-		return errors.New(noRedis)
-	default:
-		return fmt.Errorf("unknown kind %q: this version has file", j.Kind)
-	}
-	dir, err := replaced(j.Dir)
-	if err != nil {
-		return err
-	}
-	if dir == "" {
-		dir = filepath.Join(caddy.AppDataDir(), "parlance")
-	}
-	dir, err = filepath.Abs(dir)
-	a.key = hubKey{kind: "file", address: dir}
-	return err
-}
-
 // Start opens the hub, or takes the one that an earlier configuration has. No
-// hub is wanted without handlers.
+// hub is wanted without handlers. A Redis that is away is no reason to fail:
+// readiness says so, and the hub heals by itself.
 func (a *App) Start() error {
 	if len(a.handlers) == 0 {
 		return nil
 	}
-	hub, err := acquire(a.key, a.logger)
+	hub, err := acquire(a.place, a.logger)
 	if err != nil {
 		return err
 	}
@@ -139,7 +107,7 @@ func (a *App) activate() {
 		return
 	}
 	a.deactivate = deactivate
-	a.hub.follow(a.logger, time.Duration(a.Drain))
+	a.hub.follow(a.place, a.logger, time.Duration(a.Drain))
 	agentLog.to(a.logger.Handler())
 	for _, h := range a.handlers {
 		for _, warm := range h.warmers {
@@ -208,7 +176,7 @@ func (a *App) Cleanup() error {
 		return nil
 	}
 	a.held = false
-	_, err := hubs.Delete(a.key)
+	_, err := hubs.Delete(a.place.key)
 	return err
 }
 

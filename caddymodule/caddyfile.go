@@ -37,8 +37,11 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //
 //	parlance {
 //		journal file [<dir>]
+//		journal redis <url> { ... }
 //		drain   <duration>
 //	}
+//
+// What stands in the inner blocks is said at the functions that read them.
 func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	if d.NextArg() {
@@ -48,24 +51,6 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"journal": once(func() error { return a.readJournal(d) }),
 		"drain":   duration(d, &a.Drain, false),
 	}, nil)
-}
-
-func (a *App) readJournal(d *caddyfile.Dispenser) error {
-	if !d.NextArg() {
-		return d.ArgErr()
-	}
-	switch kind := d.Val(); kind {
-	case "file":
-		a.Journal = &Journal{Kind: kind}
-		if d.NextArg() {
-			a.Journal.Dir = d.Val()
-		}
-		return nil
-	case "redis":
-		return d.Err(noRedis)
-	default:
-		return d.Errf("unknown kind of journal %q: this version has file", kind)
-	}
 }
 
 // UnmarshalCaddyfile sets up the handler from its directive. Syntax:
@@ -80,6 +65,8 @@ func (a *App) readJournal(d *caddyfile.Dispenser) error {
 //		pilotoo [<path>] { ... }
 //		origins <host...>
 //		page    <path>
+//		health  <path>
+//		ready   <path>|off
 //		limits  { ... }
 //	}
 //
@@ -104,6 +91,8 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"pilotoo": once(func() error { return h.readPilotoo(d) }),
 		"origins": texts(d, &h.Origins),
 		"page":    text(d, &h.Page),
+		"health":  text(d, &h.Health),
+		"ready":   text(d, &h.Ready),
 		"limits":  once(func() error { return h.readLimits(d) }),
 	}, later)
 }

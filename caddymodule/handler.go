@@ -58,6 +58,16 @@ type Handler struct {
 	// Bounds on what clients and agents may use.
 	Limits *Limits `json:"limits,omitempty"`
 
+	// A path that answers 200 to load balancers while the process serves, as
+	// Pilotoo's own `/health` does. Default: no other path.
+	Health string `json:"health,omitempty"`
+
+	// The path that answers 200 to load balancers while new sockets are taken,
+	// and 503 with one word while they are not: `starting`, `draining` or
+	// `journal`. Or `off`. Default: `/ready` behind the prefix of Pilotoo's
+	// routes; none if those are off.
+	Ready string `json:"ready,omitempty"`
+
 	app     *App
 	server  string // the addresses of the server around
 	site    *edge.Site
@@ -65,7 +75,9 @@ type Handler struct {
 	metas   []string // of Caddy's user that matter
 	warmers []func() // called when the site is current
 	closers []func() // called when it is not any more
-	config  string   // as configured, to compare handlers by
+	health  string   // the paths of probes, or ""
+	ready   string
+	config  string // as configured, to compare handlers by
 	logger  *slog.Logger
 }
 
@@ -139,6 +151,9 @@ func (h *Handler) Cleanup() error {
 // ServeHTTP answers what is for the site's paths. Sockets go on in the hub after
 // it has returned, so none holds on to the request or the configuration.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if h.probe(w, r) {
+		return nil
+	}
 	if err := h.app.wait(r.Context()); err != nil {
 		return caddyhttp.Error(http.StatusServiceUnavailable, err)
 	}

@@ -2,10 +2,8 @@ package caddymodule
 
 import "fmt"
 
-// noRedis and noKind say what this version does not have, in the same words
-// whether it stood in a Caddyfile or in JSON.
-const noRedis = "journal redis comes with a later version of Parlance: this one has journal file"
-
+// noKind says what this version does not have, in the same words whether it
+// stood in a Caddyfile or in JSON.
 func noKind(kind string) string {
 	return fmt.Sprintf("agents of kind %s come with a later version of Parlance: this one has agui and echo", kind)
 }

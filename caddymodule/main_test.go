@@ -26,6 +26,7 @@ func run(m *testing.M) int {
 		"PARLANCE_TEST_SECRET":     testSecret,
 		"PARLANCE_TEST_SECRET_OLD": testSecret + "-old",
 		"PARLANCE_TEST_TOKEN":      testToken,
+		"PARLANCE_TEST_REDIS_URL":  "redis://10.0.0.1:26379/2",
 		"AGENT_URL":                "http://localhost:8000/agent",
 	} {
 		os.Setenv(name, value)

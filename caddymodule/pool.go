@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,7 +14,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/parlance-gateway/parlance/internal/edge"
-	"github.com/parlance-gateway/parlance/internal/journal/filejournal"
 )
 
 // hubs are the process's hubs by hubKey. They outlive configurations: while one
@@ -20,9 +22,14 @@ var hubs = caddy.NewUsagePool()
 
 // hubKey is what tells hubs apart: two configurations that are equal in it use
 // one journal, and so one hub.
-type hubKey struct{ kind, address, prefix string }
+type hubKey struct {
+	kind, address, prefix string
+	// how is what must be right for the journal to be reached at all, and what a
+	// hub cannot change: a configuration that mends it gets a hub of its own.
+	how string
+}
 
-func (k hubKey) String() string { return k.kind + " " + k.address + k.prefix }
+func (k hubKey) String() string { return strings.TrimSpace(k.kind + " " + k.address + " " + k.prefix) }
 
 const (
 	// endRuns is how long the rest of a drain may take after its time: what
@@ -35,22 +42,27 @@ const (
 
 // pooled is a hub in the pool.
 type pooled struct {
-	key    hubKey
-	hub    *edge.Hub
-	log    *logSwitch
-	drain  atomic.Int64 // a time.Duration
-	once   sync.Once
-	ctx    context.Context // of the drain
-	hurry  context.CancelFunc
-	closed chan struct{}
+	key   hubKey
+	hub   *edge.Hub
+	log   *logSwitch
+	redis redisNow     // in use where the journal is in Redis
+	drain atomic.Int64 // a time.Duration
+	// draining says that the hub takes no more sockets and runs.
+	draining atomic.Bool
+	once     sync.Once
+	ctx      context.Context // of the drain
+	hurry    context.CancelFunc
+	closed   chan struct{}
 }
 
-// acquire takes the hub of key from the pool, opening its journal if nobody has
-// it. Each success is given back by hubs.Delete.
-func acquire(key hubKey, logger *slog.Logger) (*pooled, error) {
-	v, _, err := hubs.LoadOrNew(key, func() (caddy.Destructor, error) {
-		leaving.wait(key)
-		return open(key, logger)
+// acquire takes the hub of a place from the pool, opening its journal if nobody
+// has it. Each success is given back by hubs.Delete.
+func acquire(at place, logger *slog.Logger) (*pooled, error) {
+	v, _, err := hubs.LoadOrNew(at.key, func() (caddy.Destructor, error) {
+		if at.redis == nil { // two hubs on one Redis are two edges
+			leaving.wait(at.key)
+		}
+		return open(at, logger)
 	})
 	if err != nil {
 		return nil, err
@@ -58,28 +70,36 @@ func acquire(key hubKey, logger *slog.Logger) (*pooled, error) {
 	return v.(*pooled), nil
 }
 
-func open(key hubKey, logger *slog.Logger) (*pooled, error) {
-	log := newLogSwitch(logger.Handler())
-	j, err := filejournal.Open(context.Background(), filejournal.Options{Dir: key.address, Logger: slog.New(log)})
+func open(at place, logger *slog.Logger) (*pooled, error) {
+	p := &pooled{key: at.key, log: newLogSwitch(logger.Handler()), closed: make(chan struct{})}
+	j, err := at.open(context.Background(), &p.redis, slog.New(p.log))
 	if err != nil {
 		return nil, err
 	}
-	p := &pooled{key: key, log: log, closed: make(chan struct{})}
 	p.ctx, p.hurry = context.WithCancel(context.Background())
-	p.hub = edge.NewHub(j, edge.Options{Logger: slog.New(log)})
+	p.hub = edge.NewHub(j, edge.Options{Logger: slog.New(p.log)})
 	p.drain.Store(int64(defaultDrain))
 	return p, nil
 }
 
-// follow lets the hub log as the current configuration says, and drain so long.
-func (p *pooled) follow(logger *slog.Logger, drain time.Duration) {
+// follow lets the hub log as the current configuration says, drain so long, and
+// reach Redis with its passwords.
+func (p *pooled) follow(at place, logger *slog.Logger, drain time.Duration) {
 	p.log.to(logger.Handler())
 	p.drain.Store(int64(drain))
+	if at.redis == nil {
+		return
+	}
+	if names := p.redis.tuned(at.redis); len(names) > 0 {
+		logger.Warn("changed options of the journal hold from the next start of the process", "journal", p.key.String(), "options", names)
+	}
+	p.redis.to(at.redis)
 }
 
 // begin starts to drain the hub, once, and then closes it.
 func (p *pooled) begin() {
 	p.once.Do(func() {
+		p.draining.Store(true)
 		leaving.add(p)
 		go p.end()
 	})
@@ -132,46 +152,54 @@ func init() {
 
 type departures struct {
 	mu   sync.Mutex
-	hubs map[hubKey]*pooled
+	hubs map[*pooled]struct{}
 }
 
 func (d *departures) add(p *pooled) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.hubs == nil {
-		d.hubs = make(map[hubKey]*pooled)
+		d.hubs = make(map[*pooled]struct{})
 	}
-	d.hubs[p.key] = p
+	d.hubs[p] = struct{}{}
 }
 
 func (d *departures) remove(p *pooled) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.hubs, p.key)
+	delete(d.hubs, p)
 }
 
-// wait lets the hub of a key, if one is leaving, end soon, and waits for it: a
+// wait lets the hubs of a key that are leaving end soon, and waits for them: a
 // configuration that comes back to a journal must not find it locked.
 func (d *departures) wait(key hubKey) {
-	d.mu.Lock()
-	p := d.hubs[key]
-	d.mu.Unlock()
-	if p != nil {
-		p.hurry()
-		_ = p.wait(endRuns)
+	for _, p := range d.list() {
+		if p.key == key {
+			p.leave()
+		}
 	}
 }
 
+// all waits for every hub that is leaving.
 func (d *departures) all() {
+	list := d.list()
+	for _, p := range list {
+		p.hurry()
+	}
+	for _, p := range list {
+		p.leave()
+	}
+}
+
+func (d *departures) list() []*pooled {
 	d.mu.Lock()
-	left := make([]hubKey, 0, len(d.hubs))
-	for key := range d.hubs {
-		left = append(left, key)
-	}
-	d.mu.Unlock()
-	for _, key := range left {
-		d.wait(key)
-	}
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Keys(d.hubs))
+}
+
+func (p *pooled) leave() {
+	p.hurry()
+	_ = p.wait(endRuns)
 }
 
 // Interface guard

@@ -95,6 +95,9 @@ func (h *Handler) makeSite() error {
 	if err := h.makePilotoo(); err != nil {
 		return fmt.Errorf("pilotoo: %w", err)
 	}
+	if err := h.makeProbes(); err != nil {
+		return err
+	}
 	if h.Page != "" && !h.site.Pilotoo.Routes {
 		return errors.New("page: it needs the routes of pilotoo, which are switched off")
 	}

@@ -1,0 +1,75 @@
+package caddymodule
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// scrapeTimeout bounds what a scrape asks a journal.
+const scrapeTimeout = 2 * time.Second
+
+// metrics counts, at each scrape, what lives on the process's hubs. There is one
+// for all configurations: Caddy has a registry for each.
+type metrics struct{ ready, sockets, rooms, runs *prometheus.Desc }
+
+var gauges = newMetrics()
+
+func newMetrics() *metrics {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("parlance_"+name, help, append([]string{"journal"}, labels...), nil)
+	}
+	return &metrics{
+		ready:   desc("ready", "Whether the journal takes new sockets here."),
+		sockets: desc("sockets", "Sockets of this process."),
+		rooms:   desc("rooms", "Threads that are open in this process."),
+		runs:    desc("runs", "Runs that this process owns."),
+	}
+}
+
+// registerMetrics puts the gauges into the registry of a configuration.
+func registerMetrics(r prometheus.Registerer) error {
+	var already prometheus.AlreadyRegisteredError
+	if err := r.Register(gauges); err != nil && !errors.As(err, &already) {
+		return err
+	}
+	return nil
+}
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.ready, m.sockets, m.rooms, m.runs} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	seen := make(map[string]bool)
+	for _, p := range pooledHubs() {
+		name := p.key.String()
+		if seen[name] {
+			continue // one that is leaving, beside the one that follows it
+		}
+		seen[name] = true
+		gauge := func(d *prometheus.Desc, n int, labels ...string) {
+			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), append([]string{name}, labels...)...)
+		}
+		s := p.hub.Stats()
+		gauge(m.sockets, s.Sockets)
+		gauge(m.rooms, s.Rooms)
+		gauge(m.runs, s.Runs)
+		if p.hub.Ready(ctx) != nil {
+			gauge(m.ready, 0)
+			continue
+		}
+		gauge(m.ready, 1)
+	}
+}
+
+// Interface guard
+var _ prometheus.Collector = (*metrics)(nil)
