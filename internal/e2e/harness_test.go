@@ -137,12 +137,19 @@ func port(base string) string { return base[strings.LastIndexByte(base, ':')+1:]
 
 func (g *gateway) run() {
 	g.t.Helper()
+	if err := g.boot(); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// boot starts the process and waits until it answers.
+func (g *gateway) boot() error {
 	g.log = new(output)
 	g.cmd = exec.Command(binary, "run", "--config", g.conf, "--adapter", "caddyfile")
 	g.cmd.Stdout, g.cmd.Stderr = g.log, g.log
 	g.cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+g.dir, "XDG_CONFIG_HOME="+g.dir)
 	if err := g.cmd.Start(); err != nil {
-		g.t.Fatal(err)
+		return err
 	}
 	g.gone = make(chan error, 1)
 	go func(c *exec.Cmd, gone chan error) { gone <- c.Wait() }(g.cmd, g.gone)
@@ -152,15 +159,15 @@ func (g *gateway) run() {
 		if err == nil {
 			_ = resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
-				return
+				return nil
 			}
 		}
 		select {
 		case err := <-g.gone:
 			g.gone <- err
-			g.t.Fatalf("the gateway ended at once (%v):\n%s", err, g.log)
+			return fmt.Errorf("the gateway ended at once (%v):\n%s", err, g.log)
 		case <-deadline:
-			g.t.Fatalf("the gateway did not become ready:\n%s", g.log)
+			return fmt.Errorf("the gateway did not become ready:\n%s", g.log)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -171,11 +178,13 @@ func (g *gateway) kill() {
 	_ = g.cmd.Process.Signal(syscall.SIGKILL)
 	<-g.gone
 	g.cmd = nil
+	g.listen()
 }
 
 // stop asks the process to end, and looks at what it said.
 func (g *gateway) stop() {
 	if g.cmd != nil {
+		_ = g.cmd.Process.Signal(syscall.SIGCONT)
 		_ = g.cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-g.gone:
@@ -186,11 +195,19 @@ func (g *gateway) stop() {
 		}
 		g.cmd = nil
 	}
-	if s := g.log.String(); strings.Contains(s, "DATA RACE") || strings.Contains(s, "panic") {
-		g.t.Errorf("the gateway said:\n%s", s)
-	} else if g.t.Failed() {
-		g.t.Logf("the gateway said:\n%s", s)
+	if !g.listen() && g.t.Failed() {
+		g.t.Logf("the gateway said:\n%s", g.log)
 	}
+}
+
+// listen fails the test if the process said what none may say.
+func (g *gateway) listen() bool {
+	s := g.log.String()
+	bad := strings.Contains(s, "DATA RACE") || strings.Contains(s, "panic")
+	if bad {
+		g.t.Errorf("the gateway said:\n%s", s)
+	}
+	return bad
 }
 
 // reload makes the process take its Caddyfile anew, as `caddy reload --force`
