@@ -27,6 +27,9 @@ type Site interface {
 	Recheck(p identity.Principal, now time.Time) error
 	// Rules are the handler's current ones for this dialect's admission.
 	Rules() Rules
+	// App is the application of that key, as it is configured in the handler's
+	// realm now, or nil.
+	App(key string) *identity.App
 }
 
 // Rules are a handler's options that a dialect obeys.
@@ -42,6 +45,9 @@ type Rules struct {
 	RoomsPerConnection int
 	// History bounds the messages of one answer; 0 is 1,000 (PIL-162).
 	History int
+	// ReplayApart replays each slot of an entry of the log as a change of its own
+	// (PIN-062).
+	ReplayApart bool
 	// RefuseWaiting refuses a message while the sender's own run waits.
 	RefuseWaiting bool
 	// AutoCreate opens a thread that a start names and nobody made (PIL-044).

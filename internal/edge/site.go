@@ -38,7 +38,10 @@ type Site struct {
 	// request's own host only.
 	Origins func(origin string, r *http.Request) bool
 
-	Pilotoo *Pilotoo
+	Pilotoo     *Pilotoo
+	Pingerchips *Pingerchips
+	// Apps are those whose tokens and secrets are taken; their realm is the site's.
+	Apps []identity.App
 	// Page is the path of the demonstration page, or "".
 	Page string
 }
@@ -82,12 +85,13 @@ var ErrConflict = errors.New("two handlers of one realm differ")
 type generation struct {
 	sites  map[string]*Site
 	realms map[string]*conductor.Realm
+	apps   map[appKey]*identity.App
 }
 
 // newGeneration merges the sites' agents by realm. A name with two meanings is
 // refused (DESIGN.md §10).
 func newGeneration(sites []*Site) (*generation, error) {
-	g := &generation{sites: make(map[string]*Site), realms: make(map[string]*conductor.Realm)}
+	g := &generation{sites: make(map[string]*Site), realms: make(map[string]*conductor.Realm), apps: make(map[appKey]*identity.App)}
 	same := make(map[string]string)
 	for _, s := range sites {
 		if g.sites[s.Name] != nil {
@@ -99,6 +103,9 @@ func newGeneration(sites []*Site) (*generation, error) {
 			r = &conductor.Realm{Agents: make(map[string]agent.Agent)}
 			s.Limits.apply(r)
 			g.realms[s.Realm] = r
+		}
+		if err := g.addApps(s); err != nil {
+			return nil, err
 		}
 		for _, a := range s.Agents {
 			id := s.Realm + "\x00" + a.Name
