@@ -1,0 +1,99 @@
+package pingerchips
+
+import (
+	"errors"
+
+	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/conductor"
+	"github.com/parlance-gateway/parlance/internal/identity"
+)
+
+// Reason is a refusal in the protocol's words: the reason of an error reply.
+type Reason string
+
+func (r Reason) Error() string { return string(r) }
+
+// The reasons. Those that name something are made by functions.
+const (
+	badTopic       Reason = "invalid topic. Expected: chat:v1:app:{app_key}:thread:{thread_id}"
+	authRequired   Reason = "auth required"
+	invalidToken   Reason = "invalid token"
+	invalidSecret  Reason = "invalid secret"
+	appMismatch    Reason = "app_key mismatch"
+	invalidAfter   Reason = "invalid after_log_id"
+	invalidPayload Reason = "invalid payload"
+
+	forbidden      Reason = "forbidden"
+	notFound       Reason = "not_found"
+	alreadyEnded   Reason = "already_ended"
+	alreadyDecided Reason = "already_decided"
+	notSuspended   Reason = "not_suspended"
+	answerRequired Reason = "answer_required"
+	invalidTarget  Reason = "invalid_target"
+	invalidParent  Reason = "invalid_parent"
+	parentNotFound Reason = "parent_not_found"
+	notSibling     Reason = "not_sibling"
+	runExists      Reason = "run_exists"
+	tooManyRuns    Reason = "too many runs"
+	noArchive      Reason = "archive_unavailable"
+	rateLimited    Reason = "rate limited"
+	tooManyConns   Reason = "too many connections"
+	tooManyTopics  Reason = "too many channels joined"
+	// internal words every fault of ours; busy one that passes.
+	internal Reason = "internal"
+	busy     Reason = "busy"
+)
+
+// missing is the refusal of a push (PIN-033), missingSubscribe that of a join
+// (PIN-052).
+func missing(v identity.Verb) Reason { return Reason("forbidden: missing " + v.String()) }
+
+func missingSubscribe(thread string) Reason {
+	return Reason("forbidden: missing chat:subscribe:" + thread)
+}
+
+func unknownEvent(event string) Reason { return Reason("unknown event: " + event) }
+
+var reasons = []struct {
+	err    error
+	reason Reason
+}{
+	{identity.ErrAuthRequired, authRequired},
+	{identity.ErrInvalidToken, invalidToken},
+	{identity.ErrInvalidSecret, invalidSecret},
+	{identity.ErrAppMismatch, appMismatch},
+	{identity.ErrClientID, invalidPayload},
+	{chat.ErrNoThread, notFound},
+	{chat.ErrUnknownRun, notFound},
+	{chat.ErrNotWaiting, notFound},
+	{chat.ErrNoMessage, notFound},
+	{chat.ErrForkPoint, notFound},
+	{chat.ErrForkRole, invalidTarget},
+	{chat.ErrParent, invalidParent},
+	{chat.ErrNoParent, parentNotFound},
+	{chat.ErrDuplicateRun, runExists},
+	{chat.ErrTooManyRuns, tooManyRuns},
+	{chat.ErrReserved, invalidPayload},
+	{chat.ErrForeignRun, forbidden},
+	{chat.ErrRunEnded, alreadyEnded},
+	{chat.ErrNotSuspended, notSuspended},
+	{chat.ErrDecided, alreadyDecided},
+	{conductor.ErrBusy, busy},
+}
+
+// refusal turns any error into what a client may be told; fault says that it is
+// something of ours that failed, to be logged.
+func refusal(err error) (r Reason, fault bool) {
+	if errors.As(err, &r) {
+		return r, r == internal
+	}
+	for _, k := range reasons {
+		if errors.Is(err, k.err) {
+			return k.reason, false
+		}
+	}
+	if errors.Is(err, conductor.ErrPages) {
+		return noArchive, true
+	}
+	return internal, true
+}
