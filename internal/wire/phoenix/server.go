@@ -1,0 +1,235 @@
+package phoenix
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Server serves Phoenix channels to any number of endpoints that share a Handler.
+// Close must be called when it is no longer needed.
+type Server struct {
+	o        Options
+	h        Handler
+	clock    *clock
+	secret   [32]byte       // signs the tokens of polling clients
+	pace     *rate.Limiter  // of handshakes
+	wg       sync.WaitGroup // all goroutines, and all requests being served
+	extended sync.Once
+	large    atomic.Int64 // memory of large frames, see metered
+
+	mu       sync.RWMutex
+	sockets  map[*socket]struct{}
+	polls    map[pollKey]*socket
+	wires    map[*wire]struct{} // all WebSockets, also those on their way out
+	taken    int                // sockets, and handshakes that will become one
+	live     int                // sockets that have not ended
+	draining bool
+	closed   bool
+}
+
+// NewServer starts a server that tells h about its channels.
+func NewServer(o Options, h Handler) *Server {
+	e := &Server{
+		o: o.withDefaults(), h: h, clock: newClock(),
+		sockets: map[*socket]struct{}{}, polls: map[pollKey]*socket{}, wires: map[*wire]struct{}{},
+	}
+	_, _ = rand.Read(e.secret[:]) // never fails, by its contract
+	e.pace = rate.NewLimiter(rate.Limit(e.o.AcceptRate), 2*e.o.AcceptRate)
+	e.wg.Add(1)
+	go func() {
+		defer e.wg.Done()
+		e.clock.run()
+	}()
+	return e
+}
+
+// Sockets is the number of live connections.
+func (e *Server) Sockets() int {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.live
+}
+
+func (e *Server) snapshot() []*socket {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	all := make([]*socket, 0, len(e.sockets))
+	for s := range e.sockets {
+		all = append(all, s)
+	}
+	return all
+}
+
+// spawn runs f on a goroutine that Close waits for. It returns false, without
+// running f, when the server is closed.
+func (e *Server) spawn(f func()) bool {
+	if !e.enter() {
+		return false
+	}
+	go func() {
+		defer e.wg.Done()
+		f()
+	}()
+	return true
+}
+
+// drainStep is the time between two batches of a drain.
+const drainStep = 50 * time.Millisecond
+
+// Drain refuses handshakes from now on, with 503, and closes all connections with
+// code 1012, or 410 for polling clients, in batches spread over the given time: a
+// client comes back within 10 ms of its close and without jitter, so the spread is
+// what keeps all of them from arriving elsewhere at once. When ctx ends first it
+// closes the rest at once and returns the context's error.
+func (e *Server) Drain(ctx context.Context, spread time.Duration) error {
+	e.mu.Lock()
+	e.draining = true
+	e.mu.Unlock()
+	all := e.snapshot()
+	steps := max(1, int(spread/drainStep))
+	tick := time.NewTicker(drainStep)
+	defer tick.Stop()
+	for i := range steps {
+		if i > 0 && ctx.Err() == nil {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+			}
+		}
+		for _, s := range all[len(all)*i/steps : len(all)*(i+1)/steps] {
+			s.end(ReasonShutdown, codeRestart)
+		}
+	}
+	// A handshake that was under way at the snapshot is here by now, or sees that
+	// the server drains.
+	for _, s := range e.snapshot() {
+		s.end(ReasonShutdown, codeRestart)
+	}
+	return ctx.Err()
+}
+
+// Close ends all connections at once and waits for every goroutine and callback of
+// the server. It must not be called from a callback.
+func (e *Server) Close() {
+	e.mu.Lock()
+	first := !e.closed
+	e.closed, e.draining = true, true
+	e.mu.Unlock()
+	for _, s := range e.snapshot() {
+		s.mu.Lock()
+		if s.state == ending {
+			s.state = closed
+			s.queue = nil
+			s.kick()
+			e.drop(s)
+		}
+		s.endLocked(ReasonShutdown, 0)
+		s.mu.Unlock()
+	}
+	e.mu.RLock()
+	for w := range e.wires {
+		w.abort()
+	}
+	e.mu.RUnlock()
+	if first {
+		close(e.clock.stop)
+	}
+	e.wg.Wait()
+}
+
+func (e *Server) enter() bool {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if e.closed {
+		return false
+	}
+	e.wg.Add(1)
+	return true
+}
+
+// reserve takes a place for a handshake, or answers 503. The body is empty: a
+// polling client takes that as a reason to come back, and other text as a fault.
+func (e *Server) reserve(w http.ResponseWriter) bool {
+	if e.pace.Allow() {
+		e.mu.Lock()
+		ok := !e.draining && e.taken < e.o.MaxConnections
+		if ok {
+			e.taken++
+		}
+		e.mu.Unlock()
+		if ok {
+			return true
+		}
+	}
+	unavailable(w)
+	return false
+}
+
+func (e *Server) unreserve() {
+	e.mu.Lock()
+	e.taken--
+	e.mu.Unlock()
+}
+
+// begin makes the socket known, in the place reserved for it.
+func (e *Server) begin(s *socket) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = e.clock.now()
+	e.mu.Lock()
+	e.live++
+	e.sockets[s] = struct{}{}
+	if s.polls {
+		e.polls[s.key] = s
+	}
+	draining, gone := e.draining, e.closed
+	e.mu.Unlock()
+	e.clock.set(s, s.seen+s.patience())
+	switch {
+	case gone: // Close may have looked before we were there
+		s.endLocked(ReasonShutdown, 0)
+	case draining: // and so may Drain
+		s.endLocked(ReasonShutdown, codeRestart)
+	}
+}
+
+// poll finds the connection of a polling client.
+func (e *Server) poll(token string) *socket {
+	key, ok := e.readToken(token)
+	if !ok {
+		return nil
+	}
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.polls[key]
+}
+
+// drop forgets a socket and frees its place. Holds s.mu.
+func (e *Server) drop(s *socket) {
+	e.clock.unset(s)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, ok := e.sockets[s]; ok {
+		delete(e.sockets, s)
+		delete(e.polls, s.key)
+		e.taken--
+	}
+}
+
+// ended has the handler told, which must not happen under s.mu. Holds s.mu.
+func (e *Server) ended(s *socket) {
+	e.mu.Lock()
+	e.live--
+	e.mu.Unlock()
+	e.wg.Add(1) // never the first: whoever ends a socket is counted, or holds one
+	go func() {
+		defer e.wg.Done()
+		s.depart()
+	}()
+}
