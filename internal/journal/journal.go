@@ -27,6 +27,9 @@ var (
 	ErrNotFound = errors.New("journal: not found")
 	// ErrTooLarge: a record or value is over the store's limit.
 	ErrTooLarge = errors.New("journal: too large")
+	// ErrNoBlobs: there is nowhere to keep a blob, or not where all edges would
+	// find it. Trying again does not help; its text says what to configure.
+	ErrNoBlobs = errors.New("journal: no shared storage for files")
 )
 
 // Limits that every store holds.

@@ -55,6 +55,7 @@ func Run(t *testing.T, open func(t *testing.T) *Store) {
 		{"fault", faultCases},
 		{"shelf", shelfCases},
 		{"blob", blobCases},
+		{"roster", rosterCases},
 		{"model", modelCases},
 	} {
 		t.Run(group.name, func(t *testing.T) {
