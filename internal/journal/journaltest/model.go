@@ -391,6 +391,14 @@ func (m *model) same(got, want journal.Snapshot) {
 	}
 	g, w := plain(got.Meta), plain(want.Meta)
 	g.At, w.At = 0, 0
+	for id, run := range g.Runs {
+		// A claim gives the due that follows by the store's own clock, which runs
+		// on meanwhile.
+		if due := w.Runs[id].Due; due != 0 && run.Due >= due && run.Due < due+tick.Milliseconds()/2 {
+			run.Due = due
+			g.Runs[id] = run
+		}
+	}
 	m.b.equal("meta", g, w)
 	m.b.equal("records", numbers(got.Records), numbers(want.Records))
 	if !want.Continues {

@@ -1,0 +1,68 @@
+package redisjournal
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/parlance-gateway/parlance/internal/journal"
+	"github.com/parlance-gateway/parlance/internal/journal/journaltest"
+	"github.com/parlance-gateway/parlance/internal/journal/redisjournal/redistest"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// clock holds Redis' time where a test has moved it, but for what a call takes.
+type clock struct {
+	began time.Time
+	ms    atomic.Int64
+}
+
+func newClock() *clock { return &clock{began: time.Now()} }
+
+// shift is an hour and what was advanced, less what has passed since.
+func (c *clock) shift() time.Duration {
+	return time.Hour + time.Duration(c.ms.Load())*time.Millisecond - time.Since(c.began)
+}
+
+func (c *clock) Advance(d time.Duration) { c.ms.Add(d.Milliseconds()) }
+
+func mustOpen(t testing.TB, o Options) *Journal {
+	t.Helper()
+	j, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j
+}
+
+func TestContract(t *testing.T) {
+	server := redistest.Start(t)
+	journaltest.Run(t, func(t *testing.T) *journaltest.Store {
+		server.Do("FLUSHALL")
+		c, files := newClock(), newMemory()
+		hubs := func() [2]journal.Journal {
+			o := Options{Addresses: []string{server.Addr()}, Shift: c.shift, Storage: files}
+			return [2]journal.Journal{mustOpen(t, o), mustOpen(t, o)}
+		}
+		s := &journaltest.Store{Hubs: hubs(), Advance: c.Advance}
+		s.Restart = func(t *testing.T, how journaltest.Stop) [2]journal.Journal {
+			for _, j := range s.Hubs {
+				if err := j.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if how == journaltest.Killed {
+				server.Kill()
+			} else {
+				server.Shutdown()
+			}
+			server.Run()
+			s.Hubs = hubs()
+			return s.Hubs
+		}
+		return s
+	})
+}
