@@ -66,7 +66,7 @@ func (r *Repair) pause(o Outcome) Outcome {
 // question makes an interrupt as a thread keeps it.
 func (r *Repair) question(i chat.Interrupt) *chat.Interrupt {
 	i.Status, i.Segment = chat.InterruptOpen, r.segment
-	i.Answer, i.By = nil, chat.Subject{}
+	i.Answer, i.Otherwise, i.By = nil, nil, chat.Subject{}
 	c := r.calls.byKey[key(i.Call)]
 	if c == nil {
 		c = r.calls.byID[i.Call]
@@ -96,6 +96,11 @@ func (r *Repair) question(i chat.Interrupt) *chat.Interrupt {
 			args = c.args
 		}
 		i.Payload = clientCall(i.Tool, args)
+		for _, t := range r.run.Tools {
+			if t.Name == i.Tool {
+				i.Otherwise = t.Otherwise
+			}
+		}
 		if i.Schema == nil {
 			i.Schema = r.resultSchema(i.Tool)
 		}
@@ -138,7 +143,7 @@ func clientCall(tool string, args []byte) jsontext.Value {
 // AnswerText is the answer of an interrupt as a call's result: the text of a
 // JSON string, any other value as JSON, and words where nobody answered.
 func AnswerText(i *chat.Interrupt) string {
-	if i.Status != chat.InterruptAnswered {
+	if i.Status != chat.InterruptAnswered && len(i.Answer) == 0 {
 		return "no answer: " + string(i.Status)
 	}
 	if s, ok := Unquote(i.Answer); ok {

@@ -48,6 +48,15 @@ const (
 type Origin struct {
 	Dialect string  `json:"dialect,omitempty"`
 	By      Subject `json:"by,omitzero"`
+	// Session and Request are the dialect's own names of what it began the run
+	// for, so that another connection can take it up.
+	Session string `json:"session,omitempty"`
+	Request string `json:"request,omitempty"`
+	// Park is how long the run's questions wait for an answer, in milliseconds:
+	// 0 as long as the realm says, less for ever.
+	Park int64 `json:"park,omitzero"`
+	// Props is an object that the agent is given as it is.
+	Props jsontext.Value `json:"props,omitzero"`
 }
 
 // ToolKind says whether a client tool waits for its client.
@@ -67,6 +76,8 @@ type ClientTool struct {
 	Arguments   jsontext.Value `json:"arguments"`
 	Kind        ToolKind       `json:"kind"`
 	Result      jsontext.Value `json:"result,omitzero"`
+	// Otherwise is the result of a call that nobody answers in time.
+	Otherwise jsontext.Value `json:"otherwise,omitzero"`
 }
 
 // Run is one piece of agent work. A state holds the runs that have not ended.
@@ -208,11 +219,13 @@ type Interrupt struct {
 	Payload jsontext.Value `json:"payload,omitzero"`
 	Schema  jsontext.Value `json:"schema,omitzero"`
 	// Deadline is in Unix milliseconds; 0 is none.
-	Deadline int64           `json:"deadline,omitzero"`
-	Status   InterruptStatus `json:"status"`
-	Answer   jsontext.Value  `json:"answer,omitzero"`
-	By       Subject         `json:"by,omitzero"`
-	Segment  int             `json:"segment,omitzero"`
+	Deadline int64 `json:"deadline,omitzero"`
+	// Otherwise is the answer if nobody gives one in time.
+	Otherwise jsontext.Value  `json:"otherwise,omitzero"`
+	Status    InterruptStatus `json:"status"`
+	Answer    jsontext.Value  `json:"answer,omitzero"`
+	By        Subject         `json:"by,omitzero"`
+	Segment   int             `json:"segment,omitzero"`
 
 	Unknown jsontext.Value `json:",embed"`
 }

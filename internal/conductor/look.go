@@ -121,7 +121,7 @@ func (c *Conductor) expire(ctx context.Context, i journal.DueItem) error {
 		if q.Status != chat.InterruptOpen || q.Deadline == 0 || q.Deadline > now {
 			continue
 		}
-		a := chat.Answer{Interrupt: q.ID, Status: chat.InterruptExpired, Segment: NewSegment()}
+		a := chat.Answer{Interrupt: q.ID, Status: chat.InterruptExpired, Value: q.Otherwise, Segment: NewSegment()}
 		var out Resumption
 		d, err := c.carry(ctx, &Command{ID: newCommand(), Key: i.Key, Decide: DecideAnswer(a, c.o.Boot, nil, &out)})
 		if errors.Is(err, chat.ErrNotWaiting) {

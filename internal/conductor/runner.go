@@ -261,11 +261,24 @@ func (l *loop) finish(out agent.Outcome) {
 	es, out := l.repair.End(out)
 	l.entries(es)
 	for _, i := range out.Interrupts {
-		if i.Deadline == 0 && l.realm != nil && l.realm.PauseTimeout > 0 {
-			i.Deadline = l.now() + l.realm.PauseTimeout.Milliseconds()
+		if i.Deadline == 0 {
+			i.Deadline = l.deadline()
 		}
 	}
 	l.do(l.owner.Finish(out, l.now(), l.tag()))
+}
+
+// deadline is when a question that is asked now is given up, or 0: its run says,
+// else the realm.
+func (l *loop) deadline() int64 {
+	wait := l.own.Origin.Park
+	if wait == 0 && l.realm != nil {
+		wait = l.realm.PauseTimeout.Milliseconds()
+	}
+	if wait <= 0 {
+		return 0
+	}
+	return l.now() + wait
 }
 
 // settle takes an append's answer; one that did not come is asked for again.

@@ -24,6 +24,7 @@ type Desk interface {
 	Runs
 	Branches
 	Files
+	Notes
 }
 
 // Threads opens, lists and deletes conversations, and lets members watch them.
@@ -100,6 +101,9 @@ type Start struct {
 	// OneRun and RefuseWaiting are the dialect's rules of admission.
 	OneRun        bool
 	RefuseWaiting bool
+	// Origin has what the dialect wants kept with the run; the desk fills in who
+	// began it and Dialect.
+	Origin chat.Origin
 }
 
 // Started names what began.
@@ -111,8 +115,10 @@ type Answer struct {
 	Thread    string
 	Interrupt string
 	Value     jsontext.Value
-	Tools     []chat.ClientTool
-	Check     func(*chat.Interrupt) error
+	// Status is chat.InterruptAnswered if it is empty.
+	Status chat.InterruptStatus
+	Tools  []chat.ClientTool
+	Check  func(*chat.Interrupt) error
 }
 
 // Answered says what came of an answer: the new segment, if it was the last

@@ -131,16 +131,17 @@ func (d desk) History(ctx context.Context, p identity.Principal, thread string, 
 }
 
 func (d desk) Start(ctx context.Context, p identity.Principal, s dialect.Start) (dialect.Started, error) {
+	s.Origin.Dialect = s.Dialect
 	run, segment, err := d.h.conductor.StartRun(ctx, p, s.Thread, chat.Start{
 		Message: s.Message, Fork: s.Fork, Tools: s.Tools, OneRun: s.OneRun, RefuseWaiting: s.RefuseWaiting,
-		Origin: chat.Origin{Dialect: s.Dialect},
+		Origin: s.Origin,
 	})
 	return dialect.Started{Run: run, Segment: segment}, err
 }
 
 func (d desk) Answer(ctx context.Context, p identity.Principal, a dialect.Answer) (dialect.Answered, error) {
 	r, err := d.h.conductor.AnswerQuestion(ctx, p, a.Thread, chat.Answer{
-		Interrupt: a.Interrupt, Value: a.Value, Status: chat.InterruptAnswered, Tools: a.Tools,
+		Interrupt: a.Interrupt, Value: a.Value, Status: a.Status, Tools: a.Tools,
 	}, a.Check)
 	return dialect.Answered{Run: r.Run, Segment: r.Segment}, err
 }

@@ -51,6 +51,12 @@ func (a *Agent) input(ctx context.Context, call *agent.Call) (*input, error) {
 	if a.cfg.Legacy {
 		in.Version = ""
 	}
+	if len(call.Origin.Props) > 0 {
+		var err error
+		if in.Forwarded, err = merged(in.Forwarded, call.Origin.Props); err != nil {
+			return nil, err
+		}
+	}
 	if len(in.State) == 0 {
 		in.State = jsontext.Value("{}")
 	}
@@ -62,6 +68,18 @@ func (a *Agent) input(ctx context.Context, call *agent.Call) (*input, error) {
 		return nil, err
 	}
 	return in, in.settle(call)
+}
+
+// merged adds to an object of the configuration what a client's dialect gave
+// with the message; what is configured stays.
+func merged(configured, given jsontext.Value) (jsontext.Value, error) {
+	props := make(map[string]jsontext.Value)
+	for _, v := range []jsontext.Value{given, configured} {
+		if err := json.Unmarshal(v, &props); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(props, json.Deterministic(true))
 }
 
 // settle tells what became of the agent's questions: those of the segment

@@ -131,7 +131,7 @@ func (w *writer) call(p *chat.Part, asked *chat.Interrupt) {
 	switch {
 	case asked != nil && asked.Kind == chat.InterruptClientTool:
 		result.Content = content(agent.AnswerText(asked))
-		if asked.Status != chat.InterruptAnswered {
+		if asked.Status != chat.InterruptAnswered && len(asked.Answer) == 0 {
 			result.Error = agent.AnswerText(asked)
 		}
 	case w.only, asked != nil && !p.Done:
