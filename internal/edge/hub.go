@@ -47,7 +47,8 @@ type Hub struct {
 	names    map[string]*siteNow
 	draining atomic.Bool
 
-	pilotoo *pilotooFace
+	pilotoo     *pilotooFace
+	pingerchips *pingerchipsFace
 }
 
 // NewHub starts a hub on a journal.
@@ -62,6 +63,7 @@ func NewHub(j journal.Journal, o Options) *Hub {
 		Boot: uuid.NewString(), Realm: h.realm, Open: h.openFor, Now: h.now, Random: random, Logger: o.Logger,
 	})
 	h.pilotoo = newPilotooFace(h, o)
+	h.pingerchips = newPingerchipsFace(h, o)
 	return h
 }
 
@@ -130,6 +132,7 @@ func (h *Hub) Drain(ctx context.Context, spread time.Duration) {
 	var wg sync.WaitGroup
 	wg.Go(func() { h.conductor.Drain(ctx) })
 	wg.Go(func() { h.pilotoo.drain(ctx, spread) })
+	wg.Go(func() { h.pingerchips.drain(ctx, spread) })
 	wg.Wait()
 }
 
@@ -137,6 +140,7 @@ func (h *Hub) Drain(ctx context.Context, spread time.Duration) {
 func (h *Hub) Close() error {
 	h.draining.Store(true)
 	h.pilotoo.close()
+	h.pingerchips.close()
 	h.conductor.Close()
 	h.rooms.Close()
 	if err := h.journal.Close(); err != nil {
@@ -150,5 +154,5 @@ type Stats struct{ Sockets, Rooms, Runs int }
 
 // Stats returns the present counts.
 func (h *Hub) Stats() Stats {
-	return Stats{Sockets: h.pilotoo.sockets(), Rooms: h.rooms.Len(), Runs: h.conductor.Runs()}
+	return Stats{Sockets: h.pilotoo.sockets() + h.pingerchips.sockets(), Rooms: h.rooms.Len(), Runs: h.conductor.Runs()}
 }

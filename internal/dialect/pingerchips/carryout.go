@@ -17,10 +17,10 @@ import (
 const name = "pingerchips"
 
 // command is one of the protocol's pushes: the verb that it needs, and what it
-// does. then is pushed behind the reply, to this member alone.
+// does. view is a view:update, pushed behind the reply to this member alone.
 type command struct {
 	verb identity.Verb
-	do   func(m *member, ctx context.Context, payload []byte) (response []byte, then *Push, err error)
+	do   func(m *member, ctx context.Context, payload []byte) (response, view []byte, err error)
 }
 
 var commands = map[string]command{
@@ -46,7 +46,7 @@ var agentVerbs = map[string]identity.Verb{
 	"run:token": identity.Token,
 }
 
-func (m *member) command(ctx context.Context, event string, payload []byte) ([]byte, *Push, error) {
+func (m *member) command(ctx context.Context, event string, payload []byte) ([]byte, []byte, error) {
 	c, known := commands[event]
 	if !known {
 		return nil, nil, m.agentPush(ctx, event, payload)
@@ -71,7 +71,7 @@ func (m *member) agentPush(ctx context.Context, event string, payload []byte) er
 	return unknownEvent(event)
 }
 
-func (m *member) send(ctx context.Context, payload []byte) ([]byte, *Push, error) {
+func (m *member) send(ctx context.Context, payload []byte) ([]byte, []byte, error) {
 	c, err := parseSend(payload)
 	if err != nil {
 		return nil, nil, err
@@ -85,7 +85,7 @@ func (m *member) send(ctx context.Context, payload []byte) ([]byte, *Push, error
 	return b, nil, err
 }
 
-func (m *member) edit(ctx context.Context, payload []byte) ([]byte, *Push, error) {
+func (m *member) edit(ctx context.Context, payload []byte) ([]byte, []byte, error) {
 	c, err := parseEdit(payload)
 	if err != nil {
 		return nil, nil, err
@@ -107,7 +107,7 @@ func (m *member) say(ctx context.Context, c sendCommand) ([]byte, error) {
 	return accepted(begun), err
 }
 
-func (m *member) regenerate(ctx context.Context, payload []byte) ([]byte, *Push, error) {
+func (m *member) regenerate(ctx context.Context, payload []byte) ([]byte, []byte, error) {
 	c, err := parseRegenerate(payload)
 	if err != nil {
 		return nil, nil, err
@@ -132,7 +132,7 @@ func accepted(c conductor.Begun) []byte {
 	return append(b, `,"status":"ok"}`...)
 }
 
-func (m *member) cancel(ctx context.Context, payload []byte) ([]byte, *Push, error) {
+func (m *member) cancel(ctx context.Context, payload []byte) ([]byte, []byte, error) {
 	run, err := parseCancel(payload)
 	if err != nil {
 		return nil, nil, err
@@ -140,7 +140,7 @@ func (m *member) cancel(ctx context.Context, payload []byte) ([]byte, *Push, err
 	return nil, nil, m.socket.server.o.Desk.CancelRun(ctx, m.who, m.thread, run)
 }
 
-func (m *member) approve(ctx context.Context, payload []byte) ([]byte, *Push, error) {
+func (m *member) approve(ctx context.Context, payload []byte) ([]byte, []byte, error) {
 	c, err := parseApproval(payload)
 	if err != nil {
 		return nil, nil, err

@@ -5,6 +5,7 @@ import (
 	"weak"
 
 	"github.com/parlance-gateway/parlance/internal/room"
+	"github.com/parlance-gateway/parlance/internal/wire/phoenix"
 )
 
 // Variant is the protocol's one version as rooms see it.
@@ -31,51 +32,46 @@ type Encoded struct {
 	entry *entry
 
 	mu     sync.Mutex
-	signal *Push // or nil
-	kept   *Push
-	lent   weak.Pointer[Push]
+	signal *phoenix.Frame // or nil
+	kept   *phoenix.Frame
+	lent   weak.Pointer[phoenix.Frame]
 }
 
-// Push is an event with its payload, as every member of a thread is sent it: what
-// differs between them, the topic's join, is the wire's to add.
-type Push struct {
-	Event   string
-	Payload []byte
-}
-
-// pushes are the signal, if there is one, and the entry right behind it.
-func (e *Encoded) pushes() (signal, entry *Push) {
+// frames are the signal, if there is one, and the entry right behind it. All
+// members of a thread have one topic, unless its app was just given another key.
+func (e *Encoded) frames(topic string) (signal, entry *phoenix.Frame) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.signal == nil && e.entry.signal != "" {
-		e.signal = &Push{e.entry.signal, e.entry.about}
+	if e.entry.signal != "" && (e.signal == nil || e.signal.Topic() != topic) {
+		e.signal = phoenix.NewFrame(topic, e.entry.signal, e.entry.about)
 	}
-	if e.kept != nil {
-		return e.signal, e.kept
+	f := e.kept
+	if f == nil {
+		f = e.lent.Value()
 	}
-	if p := e.lent.Value(); p != nil {
-		return e.signal, p
+	if f != nil && f.Topic() == topic {
+		return e.signal, f
 	}
-	p := new(Push)
-	p.Event, p.Payload = e.entry.batch()
-	if len(p.Payload) <= keepBytes {
-		e.kept = p
+	event, payload := e.entry.batch()
+	f = phoenix.NewFrame(topic, event, payload)
+	if f.Size() <= keepBytes {
+		e.kept = f
 	} else {
-		e.lent = weak.Make(p)
+		e.lent = weak.Make(f)
 	}
-	return e.signal, p
+	return e.signal, f
 }
 
 // replayed is the entry as a join is sent it again: without its signal (PIN-063),
 // and slot by slot if asked so (PIN-062).
-func (e *Encoded) replayed(apart bool) []*Push {
+func (e *Encoded) replayed(topic string, apart bool) []*phoenix.Frame {
 	if !apart {
-		_, p := e.pushes()
-		return []*Push{p}
+		_, f := e.frames(topic)
+		return []*phoenix.Frame{f}
 	}
-	all := make([]*Push, len(e.entry.slots))
+	all := make([]*phoenix.Frame, len(e.entry.slots))
 	for i := range all {
-		all[i] = &Push{eventChange, e.entry.change(i)}
+		all[i] = phoenix.NewFrame(topic, eventChange, e.entry.change(i))
 	}
 	return all
 }

@@ -1,21 +1,19 @@
 package pingerchips_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/parlance-gateway/parlance/internal/dialect"
+	"github.com/parlance-gateway/parlance/internal/edge"
 	"github.com/parlance-gateway/parlance/internal/identity"
 )
 
 func TestJoinErrors(t *testing.T) {
-	s := serve(t, options{})
+	s := serve(t, nil)
 	good := `"auth":` + quote(s.token("user-42"))
-	other, err := s.admits.App("pk_live_y").Mint(identity.AppClaims{Cap: []string{"chat:subscribe:*"}, Expires: time.Now().Unix() + 60})
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := s.mint(1, identity.AppClaims{Cap: []string{"chat:subscribe:*"}})
 	const x = "chat:v1:app:pk_live_x:thread:t-abc"
 	const badTopic = "invalid topic. Expected: chat:v1:app:{app_key}:thread:{thread_id}"
 	for _, c := range []struct{ name, topic, payload, reason string }{
@@ -50,26 +48,27 @@ func TestJoinErrors(t *testing.T) {
 		{"PIN-008 a payload that is no object", x, `[]`, "invalid payload"},
 		{"PIN-048 a client id that is none", x, `{"client_id":7,"auth":` + quote(s.token("")) + `}`, "invalid payload"},
 	} {
-		if _, _, reason := s.attempt(s.socket(), c.topic, c.payload); reason != c.reason {
+		if _, _, reason := s.attempt(c.topic, c.payload); reason != c.reason {
 			t.Errorf("%s: %q, want %q", c.name, reason, c.reason)
 		}
 	}
 }
 
 func TestJoin(t *testing.T) {
-	s := serve(t, options{})
-	k := s.socket()
-	w, reply, reason := s.attempt(k, topicOf("t:1:thread:x"), `{"auth":`+quote(s.token("user-42"))+`,"x":1}`)
+	s := serve(t, nil)
+	k := s.dial()
+	w, reply, reason := k.attempt(topicOf("t:1:thread:x"), `{"auth":`+quote(s.token("user-42"))+`,"x":1}`)
 	if reason != "" {
 		t.Fatalf("PIN-036 a thread id with colons: %s", reason)
 	}
-	v, second, _ := s.attempt(k, topicOf("t2"), `{"auth":`+quote(s.token("user-42"))+`}`)
-	_, third, _ := s.attempt(s.socket(), topicOf("t2"), `{"auth":`+quote(s.token("user-42"))+`}`)
+	v, second, _ := k.attempt(topicOf("t2"), `{"auth":`+quote(s.token("user-42"))+`}`)
+	_, third, _ := s.attempt(topicOf("t2"), `{"auth":`+quote(s.token("user-42"))+`}`)
 	if string(reply) != string(second) || string(second) == string(third) || !strings.HasPrefix(string(reply), `{"socket_id":"`) {
 		t.Errorf("PIN-050 sockets are called %s, %s and %s", reply, second, third)
 	}
 	const empty = `{"state":{"messages":[],"runs":{},"last_message_id":null},"log_id":0,"has_older":false}`
 	for _, w := range []*window{w, v} {
+		w.after(0, "the snapshot", event("snapshot"))
 		if all := w.all(); len(all) != 2 || all[1].event != "snapshot" || string(all[1].payload) != empty {
 			t.Errorf("PIN-016 PIN-064 PIN-071 PIN-073 PIN-075 PIN-079 a new thread is shown as %s", last(all))
 		}
@@ -83,17 +82,15 @@ func TestJoin(t *testing.T) {
 
 // PIN-024 PIN-015: one thread id under two apps is two threads.
 func TestAppsAreWalls(t *testing.T) {
-	s := serve(t, options{})
+	s := serve(t, nil)
 	w := s.join("t1", "ann")
 	w.talk("m1", "hi")
-	token, err := s.admits.App("pk_live_y").Mint(identity.AppClaims{Cap: []string{"chat:subscribe:*"}, Expires: time.Now().Unix() + 60})
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, _, reason := s.attempt(s.socket(), "chat:v1:app:pk_live_y:thread:t1", `{"auth":`+quote(token)+`}`)
+	token := s.mint(1, identity.AppClaims{Cap: []string{"chat:subscribe:*"}})
+	v, _, reason := s.attempt("chat:v1:app:pk_live_y:thread:t1", `{"auth":`+quote(token)+`}`)
 	if reason != "" {
 		t.Fatal(reason)
 	}
+	v.after(0, "the snapshot", event("snapshot"))
 	if r := v.all()[1]; !strings.Contains(string(r.payload), `"messages":[]`) {
 		t.Errorf("PIN-024 the other app's thread shows %s", r.payload)
 	}
@@ -101,7 +98,7 @@ func TestAppsAreWalls(t *testing.T) {
 
 // Who is it? The owner that everybody is shown says so.
 func TestOwnerClientIDs(t *testing.T) {
-	s := serve(t, options{})
+	s := serve(t, nil)
 	for name, c := range map[string]struct{ token, payload, owner string }{
 		"PIN-047 the token's wins":     {s.token("user-42"), `"client_id":"mallory"`, "user-42"},
 		"PIN-048 the join's else":      {s.token(""), `"client_id":"user-43"`, "user-43"},
@@ -128,25 +125,25 @@ func TestOwnerClientIDs(t *testing.T) {
 
 // PIN-038: a token that expires does not end a join; one that is revoked does.
 func TestRevokedMembers(t *testing.T) {
-	s := serve(t, options{})
+	s := serve(t, nil)
 	w := s.join("t1", "ann")
 	w.ok("load_older", `{}`)
-	s.admits.set(func(a *admits) { a.apps = map[string]*identity.App{} })
+	s.configure(s.config, func(c *edge.Site) { c.Apps = nil })
 	w.ask("load_older", `{}`)
 	w.wait("phx_close", func() bool { return w.closed == "phx_close" })
 }
 
 func TestLimits(t *testing.T) {
-	s := serve(t, options{})
-	s.admits.set(func(a *admits) {
-		a.rules = dialect.Rules{CommandsPerSecond: 0.001, CommandBurst: 3, ConnectionsPerClient: 2, RoomsPerConnection: 2}
+	s := serve(t, nil)
+	s.configure(s.config, func(c *edge.Site) {
+		c.Rules = dialect.Rules{CommandsPerSecond: 0.001, CommandBurst: 3, ConnectionsPerClient: 2, RoomsPerConnection: 2}
 	})
 	w := s.join("t1", "ann") // counts for one
 	w.ok("load_older", `{}`)
 	w.ok("load_older", `{}`)
 	w.refuses("PIN-255 a fourth command", "load_older", `{}`, "rate limited")
 	join := func(thread string) string {
-		_, _, reason := s.attempt(s.socket(), topicOf(thread), `{"auth":`+quote(s.token("ann"))+`}`)
+		_, _, reason := s.attempt(topicOf(thread), `{"auth":`+quote(s.token("ann"))+`}`)
 		return reason
 	}
 	if r := join("t1"); r != "" {
@@ -155,9 +152,9 @@ func TestLimits(t *testing.T) {
 	if r := join("t1"); r != "too many connections" {
 		t.Errorf("a third connection: %q", r)
 	}
-	k := s.socket()
+	k := s.dial()
 	for i, want := range []string{"", "", "too many channels joined"} {
-		if _, _, r := s.attempt(k, topicOf("t"), `{"auth":`+quote(s.token("bob"))+`}`); r != want {
+		if _, _, r := k.attempt(topicOf("t"+strconv.Itoa(i)), `{"auth":`+quote(s.token("bob"))+`}`); r != want {
 			t.Errorf("join %d of a connection: %q", i, r)
 		}
 	}

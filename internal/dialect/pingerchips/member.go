@@ -9,6 +9,7 @@ import (
 	"github.com/parlance-gateway/parlance/internal/dialect"
 	"github.com/parlance-gateway/parlance/internal/identity"
 	"github.com/parlance-gateway/parlance/internal/room"
+	"github.com/parlance-gateway/parlance/internal/wire/phoenix"
 )
 
 // member is one join of one topic. Its commands are carried out in the order in
@@ -16,15 +17,17 @@ import (
 // a run from being stopped.
 type member struct {
 	socket *Socket
-	ch     Channel
+	ch     *phoenix.Channel
 	who    identity.Principal
 	client string
 	thread string
 	seat   dialect.Seat
-	agent  Agent   // or nil
-	first  []*Push // the replay and the snapshot, until they are sent
+	agent  Agent            // or nil
+	first  []*phoenix.Frame // the replay and the snapshot, until they are sent
 	// view is what the join chose of the tree; only commands in turn touch it.
 	view choices
+
+	sending sync.Mutex // held over what must not be torn apart
 
 	mu      sync.Mutex
 	queue   []waiting
@@ -40,20 +43,13 @@ type waiting struct {
 	size int
 }
 
-// Reply answers a push: with a response, which is a JSON object, or an error.
-type Reply func(ok bool, response []byte)
-
-func refuse(reply Reply, r Reason) {
-	reply(false, append(quoted([]byte(`{"reason":`), string(r)), '}'))
-}
-
-// Begin sends what a join is sent first, and then lets the feed go (PIN-065).
-func (m *member) Begin() {
+// begin sends what a join is sent first, and then lets the feed go (PIN-065).
+func (m *member) begin() {
 	m.socket.server.mu.Lock()
 	m.socket.server.members[m] = struct{}{}
 	m.socket.server.mu.Unlock()
-	for _, p := range m.first {
-		if m.ch.Send(p, true) != nil {
+	for _, f := range m.first {
+		if m.ch.SendExempt(f) != nil {
 			break
 		}
 	}
@@ -61,15 +57,11 @@ func (m *member) Begin() {
 	m.seat.Release()
 }
 
-// Leave ends the membership; runs go on. It may be called again.
-func (m *member) Leave() {
+// leave ends the membership; runs go on.
+func (m *member) leave() {
 	m.mu.Lock()
-	again := m.left
 	m.left = true
 	m.mu.Unlock()
-	if again {
-		return
-	}
 	m.socket.server.mu.Lock()
 	delete(m.socket.server.members, m)
 	m.socket.server.mu.Unlock()
@@ -80,14 +72,23 @@ func (m *member) Leave() {
 	m.socket.leave(m.client)
 }
 
-// Deliver implements room.Member: it only queues. The signal and its entry are
-// queued by one goroutine, so nothing comes between them (PIN-105).
+// Deliver implements room.Member: it only queues. Nothing that is pushed to the
+// member comes between a signal and its entry (PIN-105).
 func (m *member) Deliver(encoded any) {
-	signal, entry := encoded.(*Encoded).pushes()
-	if signal != nil && m.ch.Send(signal, false) != nil {
-		return
+	signal, entry := encoded.(*Encoded).frames(m.ch.Topic())
+	m.sending.Lock()
+	defer m.sending.Unlock()
+	if signal != nil && m.ch.Send(signal) != nil {
+		return // slow or gone: its connection is closed
 	}
-	_ = m.ch.Send(entry, false)
+	_ = m.ch.Send(entry)
+}
+
+// tell pushes an event to this member alone.
+func (m *member) tell(event string, payload []byte) error {
+	m.sending.Lock()
+	defer m.sending.Unlock()
+	return m.ch.Push(event, payload)
 }
 
 // Close implements room.Member: the client comes back with its log_id, unless
@@ -97,7 +98,7 @@ func (m *member) Close(why room.CloseReason) {
 		m.ch.Close()
 		return
 	}
-	m.ch.Fail()
+	m.ch.Error(nil)
 }
 
 // check lets go of a principal that may not stay: its channel is over.
@@ -109,18 +110,18 @@ func (m *member) check() bool {
 	return false
 }
 
-// Push takes a push off the wire. It does not block.
-func (m *member) Push(event string, payload []byte, reply Reply) {
+// push takes a push off the wire. It does not block.
+func (m *member) push(p phoenix.Push) {
 	if !m.check() {
 		return
 	}
 	if m.socket.limited() {
-		refuse(reply, rateLimited)
+		m.refuse(p.Ref, rateLimited)
 		return
 	}
-	run := func() { m.carry(event, payload, reply) }
-	if event == pushCancel {
-		m.runBeside(run, reply)
+	run := func() { m.carry(p) }
+	if p.Event == pushCancel {
+		m.runBeside(run, p.Ref)
 		return
 	}
 	m.mu.Lock()
@@ -128,18 +129,22 @@ func (m *member) Push(event string, payload []byte, reply Reply) {
 	if m.left {
 		return
 	}
-	if len(m.queue) >= queueLimit || (len(m.queue) > 0 && m.queued+len(payload) > queueBytes) {
-		refuse(reply, rateLimited)
+	if len(m.queue) >= queueLimit || (len(m.queue) > 0 && m.queued+len(p.Payload) > queueBytes) {
+		m.refuse(p.Ref, rateLimited)
 		return
 	}
-	m.queue = append(m.queue, waiting{run, len(payload)})
-	m.queued += len(payload)
+	m.queue = append(m.queue, waiting{run, len(p.Payload)})
+	m.queued += len(p.Payload)
 	if !m.working {
 		m.working = m.socket.server.spawn(m.work)
 	}
 }
 
-func (m *member) runBeside(run func(), reply Reply) {
+func (m *member) refuse(ref phoenix.Ref, r Reason) {
+	_ = m.ch.Reply(ref, phoenix.Error, r.response())
+}
+
+func (m *member) runBeside(run func(), ref phoenix.Ref) {
 	m.mu.Lock()
 	full := m.beside >= besideLimit
 	if !full {
@@ -147,7 +152,7 @@ func (m *member) runBeside(run func(), reply Reply) {
 	}
 	m.mu.Unlock()
 	if full {
-		refuse(reply, rateLimited)
+		m.refuse(ref, rateLimited)
 		return
 	}
 	m.socket.server.spawn(func() {
@@ -177,24 +182,21 @@ func (m *member) work() {
 
 // carry carries a command out with the feed held: its answer goes first, what it
 // caused after it.
-func (m *member) carry(event string, payload []byte, reply Reply) {
+func (m *member) carry(p phoenix.Push) {
 	ctx, cancel := context.WithTimeout(m.socket.server.ctx, commandTimeout)
 	defer cancel()
 	m.seat.Hold()
 	defer m.seat.Release()
-	response, then, err := m.command(ctx, event, payload)
+	response, view, err := m.command(ctx, p.Event, p.Payload)
 	if err != nil {
 		reason, _ := refusal(err)
-		m.socket.server.report(event, err)
-		refuse(reply, reason)
+		m.socket.server.report(p.Event, err)
+		m.refuse(p.Ref, reason)
 		return
 	}
-	if response == nil {
-		response = []byte("{}")
-	}
-	reply(true, response)
-	if then != nil {
-		_ = m.ch.Send(then, false)
+	_ = m.ch.Reply(p.Ref, phoenix.OK, response)
+	if view != nil {
+		_ = m.tell(eventView, view)
 	}
 }
 

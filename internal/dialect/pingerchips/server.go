@@ -28,7 +28,7 @@ type Options struct {
 type Agents interface {
 	// Join tells that an agent has joined a thread. What it is to be told is
 	// given to out, which does not block; its error says that it is gone.
-	Join(p identity.Principal, thread string, out func(*Push) error) Agent
+	Join(p identity.Principal, thread string, out func(event string, payload []byte) error) Agent
 }
 
 // Agent is an agent's place in a thread.
@@ -53,7 +53,8 @@ type Server struct {
 	clients map[string]int // sockets by client
 }
 
-// NewServer makes a server; a wire gives it sockets.
+// NewServer makes a server; the caller gives it to a phoenix.Server, with
+// connections whose Accept.Value is a [Socket].
 func NewServer(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -5,6 +5,7 @@ import (
 	"weak"
 
 	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/wire/phoenix"
 )
 
 // snapshot is the payload of the event of that name (PIN-070): the state exactly
@@ -60,27 +61,27 @@ type snapshots struct {
 	mu  sync.Mutex
 	all [64]struct {
 		of   weak.Pointer[chat.State]
-		push weak.Pointer[Push]
+		shot weak.Pointer[phoenix.Frame]
 	}
 	next int
 }
 
-func (s *snapshots) of(st *chat.State) *Push {
+func (s *snapshots) of(topic string, st *chat.State) *phoenix.Frame {
 	id := weak.Make(st)
 	s.mu.Lock()
 	for i := range s.all {
 		if s.all[i].of == id {
-			if p := s.all[i].push.Value(); p != nil {
+			if f := s.all[i].shot.Value(); f != nil && f.Topic() == topic {
 				s.mu.Unlock()
-				return p
+				return f
 			}
 		}
 	}
 	s.mu.Unlock()
-	p := &Push{eventSnapshot, snapshot(st)}
+	f := phoenix.NewFrame(topic, eventSnapshot, snapshot(st))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all[s.next].of, s.all[s.next].push = id, weak.Make(p)
+	s.all[s.next].of, s.all[s.next].shot = id, weak.Make(f)
 	s.next = (s.next + 1) % len(s.all)
-	return p
+	return f
 }

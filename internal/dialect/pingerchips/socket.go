@@ -2,7 +2,6 @@ package pingerchips
 
 import (
 	"context"
-	"crypto/rand"
 	"net/netip"
 	"strings"
 	"sync"
@@ -12,6 +11,7 @@ import (
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/dialect"
 	"github.com/parlance-gateway/parlance/internal/identity"
+	"github.com/parlance-gateway/parlance/internal/wire/phoenix"
 )
 
 // Socket is one connection. It holds nothing of a principal: each join brings
@@ -19,33 +19,12 @@ import (
 type Socket struct {
 	server *Server
 	visit  *dialect.Visit
-	id     string
 
 	mu      sync.Mutex
 	pace    *rate.Limiter
 	joined  int
 	clients map[string]int // joins by client: each is counted as a connection of his
 }
-
-// Open takes a connection in; Closed lets it go.
-func (s *Server) Open(v *dialect.Visit) *Socket {
-	return &Socket{server: s, visit: v, id: rand.Text(), clients: make(map[string]int)}
-}
-
-// Channel is a join of a topic, as its wire gives it. None of its methods blocks.
-type Channel interface {
-	// Send queues a push. Exempt ones are not counted against the bound of the
-	// connection's queue; a connection that is too slow for others is closed, in
-	// the way that its client comes back from, and then there is an error.
-	Send(p *Push, exempt bool) error
-	// Fail says that the channel broke: its client joins again. Close says that
-	// it is over: its client does not.
-	Fail()
-	Close()
-}
-
-// Member is a join that succeeded.
-type Member = member
 
 // limited says whether something comes too soon after others.
 func (k *Socket) limited() bool {
@@ -64,23 +43,9 @@ func (k *Socket) limited() bool {
 	return !k.pace.AllowN(k.server.o.Now(), 1)
 }
 
-// Join admits a client or an agent to a topic (PIN-045 to PIN-067). It may block
-// on the journal. The response is that of the reply, which the wire queues before
-// it calls Member.Begin; a Member that is not begun is to be Left.
-func (k *Socket) Join(ctx context.Context, topic string, payload []byte, ch Channel) (m *Member, response []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
-	defer cancel()
-	m, err = k.join(ctx, topic, payload, ch)
-	if err != nil {
-		reason, _ := refusal(err)
-		k.server.report("phx_join", err)
-		return nil, nil, reason
-	}
-	return m, append(quoted([]byte(`{"socket_id":`), k.id), '}'), nil
-}
-
-func (k *Socket) join(ctx context.Context, topic string, payload []byte, ch Channel) (*member, error) {
-	app, thread, ok := parseTopic(topic)
+// join admits a client or an agent to a topic. It may block on the journal.
+func (k *Socket) join(ctx context.Context, ch *phoenix.Channel, payload []byte) (*member, error) {
+	app, thread, ok := parseTopic(ch.Topic())
 	if !ok {
 		return nil, badTopic
 	}
@@ -92,7 +57,7 @@ func (k *Socket) join(ctx context.Context, topic string, payload []byte, ch Chan
 		return nil, err
 	}
 	j, err := identity.Apps(k.visit.Site.App).Join(identity.Join{
-		AppKey: app, Thread: thread, Auth: c.Auth, ClientID: c.ClientID, Secret: c.Secret, AgentID: c.AgentID, Socket: k.id,
+		AppKey: app, Thread: thread, Auth: c.Auth, ClientID: c.ClientID, Secret: c.Secret, AgentID: c.AgentID, Socket: ch.SocketID(),
 	}, k.server.o.Now())
 	if err != nil {
 		k.server.o.Logger.Debug("a join was refused", "site", k.visit.Site.Name(), "reason", identity.Reason(err))
@@ -187,9 +152,9 @@ func (m *member) open(ctx context.Context, c joinCommand, agent bool) error {
 			return err
 		}
 	}
-	m.first = append(m.first, m.socket.server.shown.of(st))
+	m.first = append(m.first, m.socket.server.shown.of(m.ch.Topic(), st))
 	if m.socket.server.o.Agents != nil && agent {
-		m.agent = m.socket.server.o.Agents.Join(m.who, m.thread, func(p *Push) error { return m.ch.Send(p, false) })
+		m.agent = m.socket.server.o.Agents.Join(m.who, m.thread, m.tell)
 	}
 	return nil
 }
@@ -204,7 +169,7 @@ func (m *member) unseen(err error) error {
 
 // replay is what the thread logged after a log_id, or nothing if it is not kept
 // or more than a join is sent (PIN-060, PIN-067).
-func (m *member) replay(ctx context.Context, after uint64) ([]*Push, error) {
+func (m *member) replay(ctx context.Context, after uint64) ([]*phoenix.Frame, error) {
 	all, ok, err := m.socket.server.o.Desk.Replay(ctx, m.who, m.thread, m.seat, Variant{}, after)
 	if err != nil || !ok {
 		return nil, err
@@ -216,15 +181,15 @@ func (m *member) replay(ctx context.Context, after uint64) ([]*Push, error) {
 		}
 	}
 	apart := m.socket.visit.Site.Rules().ReplayApart
-	pushes := make([]*Push, 0, len(all))
+	frames := make([]*phoenix.Frame, 0, len(all))
 	size = 0
 	for _, e := range all {
-		for _, p := range e.(*Encoded).replayed(apart) {
-			if size += len(p.Payload) + 256; size > MaxReplay {
+		for _, f := range e.(*Encoded).replayed(m.ch.Topic(), apart) {
+			if size += f.Size(); size > MaxReplay {
 				return nil, nil
 			}
-			pushes = append(pushes, p)
+			frames = append(frames, f)
 		}
 	}
-	return pushes, nil
+	return frames, nil
 }

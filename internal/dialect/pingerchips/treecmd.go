@@ -8,7 +8,7 @@ import (
 )
 
 // loadOlder pages backwards through all branches (PIN-175, PIN-179).
-func (m *member) loadOlder(ctx context.Context, payload []byte) ([]byte, *Push, error) {
+func (m *member) loadOlder(ctx context.Context, payload []byte) ([]byte, []byte, error) {
 	c, err := parsePage(payload, DefaultPage, MaxPage)
 	if err != nil {
 		return nil, nil, err
@@ -35,7 +35,7 @@ func (m *member) page(ctx context.Context, st *chat.State, c pageCommand) ([]*ch
 }
 
 // branchSelect chooses a sibling for this join (PIN-235 to PIN-237).
-func (m *member) branchSelect(ctx context.Context, payload []byte) ([]byte, *Push, error) {
+func (m *member) branchSelect(ctx context.Context, payload []byte) ([]byte, []byte, error) {
 	c, err := parseSelect(payload)
 	if err != nil {
 		return nil, nil, err
@@ -67,7 +67,7 @@ func (m *member) branchSelect(ctx context.Context, payload []byte) ([]byte, *Pus
 	return m.selections(t), m.update(t), nil
 }
 
-func (m *member) branchReset(ctx context.Context, payload []byte) ([]byte, *Push, error) {
+func (m *member) branchReset(ctx context.Context, payload []byte) ([]byte, []byte, error) {
 	if _, err := readObject(payload); err != nil {
 		return nil, nil, err
 	}
@@ -84,13 +84,13 @@ func (m *member) selections(t *tree) []byte {
 }
 
 // update is the view:update of the member's choices (PIN-110, PIN-115).
-func (m *member) update(t *tree) *Push {
+func (m *member) update(t *tree) []byte {
 	b := messages([]byte(`{"messages":`), newest(t.view(m.view.chosen), Window))
-	return &Push{eventView, append(m.view.append(key(b, "selections"), t), '}')}
+	return append(m.view.append(key(b, "selections"), t), '}')
 }
 
 // viewGet pages through the member's view (PIN-242).
-func (m *member) viewGet(ctx context.Context, payload []byte) ([]byte, *Push, error) {
+func (m *member) viewGet(ctx context.Context, payload []byte) ([]byte, []byte, error) {
 	c, err := parsePage(payload, DefaultPage, MaxPage)
 	if err != nil {
 		return nil, nil, err
@@ -138,7 +138,7 @@ func (m *member) path(ctx context.Context, st *chat.State, c pageCommand) ([]*ch
 }
 
 // treeGet pages through the tree without content (PIN-239).
-func (m *member) treeGet(ctx context.Context, payload []byte) ([]byte, *Push, error) {
+func (m *member) treeGet(ctx context.Context, payload []byte) ([]byte, []byte, error) {
 	c, err := parsePage(payload, DefaultNodes, MaxNodes)
 	if err != nil {
 		return nil, nil, err
@@ -179,7 +179,7 @@ func (m *member) around(ctx context.Context, payload []byte) (string, *tree, err
 }
 
 // treeSiblings tells of a message's group (PIN-240).
-func (m *member) treeSiblings(ctx context.Context, payload []byte) ([]byte, *Push, error) {
+func (m *member) treeSiblings(ctx context.Context, payload []byte) ([]byte, []byte, error) {
 	id, t, err := m.around(ctx, payload)
 	if err != nil {
 		return nil, nil, err
@@ -192,7 +192,7 @@ func (m *member) treeSiblings(ctx context.Context, payload []byte) ([]byte, *Pus
 }
 
 // treeNode tells of one message (PIN-241).
-func (m *member) treeNode(ctx context.Context, payload []byte) ([]byte, *Push, error) {
+func (m *member) treeNode(ctx context.Context, payload []byte) ([]byte, []byte, error) {
 	id, t, err := m.around(ctx, payload)
 	if err != nil {
 		return nil, nil, err

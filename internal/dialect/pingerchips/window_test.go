@@ -1,67 +1,159 @@
 package pingerchips_test
 
 import (
-	"errors"
+	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/parlance-gateway/parlance/internal/dialect"
-	"github.com/parlance-gateway/parlance/internal/dialect/pingerchips"
-	"github.com/parlance-gateway/parlance/internal/identity"
 )
 
 // frame is what a window was sent: a push, or the reply to its own ref.
 type frame struct {
-	ref     int // 0 for a push
+	ref     int // 0 for a push, -1 for the reply to the join
 	ok      bool
 	event   string
 	payload jsontext.Value
 }
 
-// window is a client on one topic, where the wire would be.
+// conn is a connection of a client that speaks Phoenix channels.
+type conn struct {
+	t    testing.TB
+	ws   *websocket.Conn
+	done chan struct{}
+
+	mu      sync.Mutex
+	refs    int
+	windows map[string]*window // by join_ref
+}
+
+func (s *site) dial() *conn {
+	s.t.Helper()
+	ws, _, err := websocket.Dial(s.t.Context(), s.url+"/socket/websocket?vsn=2.0.0", &websocket.DialOptions{HTTPClient: s.client})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ws.SetReadLimit(64 << 20)
+	c := &conn{t: s.t, ws: ws, done: make(chan struct{}), windows: map[string]*window{}}
+	go c.read()
+	s.t.Cleanup(c.close)
+	return c
+}
+
+func (c *conn) close() {
+	_ = c.ws.CloseNow()
+	<-c.done
+}
+
+func (c *conn) read() {
+	defer close(c.done)
+	for {
+		_, b, err := c.ws.Read(context.Background())
+		if err != nil {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			for _, w := range c.windows {
+				w.end("transport")
+			}
+			return
+		}
+		c.frame(b)
+	}
+}
+
+func (c *conn) frame(b []byte) {
+	var f []jsontext.Value
+	var joinRef, ref, topic, event string
+	if json.Unmarshal(b, &f) != nil || len(f) != 5 {
+		c.t.Errorf("PIN-001 a frame is %s", b)
+		return
+	}
+	for i, p := range []*string{&joinRef, &ref, &topic, &event} {
+		if f[i].Kind() != 'n' && json.Unmarshal(f[i], p) != nil {
+			c.t.Errorf("PIN-001 a frame is %s", b)
+		}
+	}
+	c.mu.Lock()
+	w := c.windows[joinRef]
+	c.mu.Unlock()
+	if w == nil || topic != w.topic {
+		c.t.Errorf("PIN-002 PIN-003 a frame of no join: %s", b)
+		return
+	}
+	switch event {
+	case "phx_reply":
+		var r struct {
+			Status   string         `json:"status"`
+			Response jsontext.Value `json:"response"`
+		}
+		if json.Unmarshal(f[4], &r) != nil || (r.Status != "ok" && r.Status != "error") || r.Response.Kind() != '{' {
+			c.t.Errorf("PIN-002 a reply is %s", b)
+		}
+		n, _ := strconv.Atoi(ref)
+		if ref == joinRef {
+			n = -1
+		}
+		w.add(frame{n, r.Status == "ok", event, r.Response})
+	case "phx_close", "phx_error":
+		w.end(event)
+	default:
+		if f[1].Kind() != 'n' {
+			c.t.Errorf("PIN-003 a push is %s", b)
+		}
+		w.add(frame{event: event, payload: f[4]})
+	}
+}
+
+func (c *conn) write(joinRef string, ref int, topic, event, payload string) {
+	c.t.Helper()
+	b := []byte("[" + quote(joinRef) + "," + quote(strconv.Itoa(ref)) + "," + quote(topic) + "," + quote(event) + "," + payload + "]")
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_ = c.ws.Write(ctx, websocket.MessageText, b) // a closed one is noticed where it matters
+}
+
+// window is one join of one topic.
 type window struct {
-	t      testing.TB
-	site   *site
-	socket *pingerchips.Socket
-	member *pingerchips.Member
-	topic  string
+	t       testing.TB
+	conn    *conn
+	joinRef string
+	topic   string
 
 	mu     sync.Mutex
 	seen   []frame
-	refs   int
-	closed string // "phx_error", "phx_close"
+	closed string // "phx_error", "phx_close", "transport"
 	bell   chan struct{}
 }
 
 func topicOf(thread string) string { return "chat:v1:app:pk_live_x:thread:" + thread }
 
-func (s *site) socket() *pingerchips.Socket {
-	return s.server.Open(&dialect.Visit{Site: s.admits, Creds: identity.Credentials{RemoteIP: "192.0.2.1"}})
+// attempt tries a join; reason is why it was refused.
+func (c *conn) attempt(topic, payload string) (w *window, reply jsontext.Value, reason string) {
+	c.t.Helper()
+	w = &window{t: c.t, conn: c, topic: topic, bell: make(chan struct{}, 1)}
+	c.mu.Lock()
+	c.refs++
+	ref := c.refs
+	w.joinRef = strconv.Itoa(ref)
+	c.windows[w.joinRef] = w
+	c.mu.Unlock()
+	c.write(w.joinRef, ref, topic, "phx_join", payload)
+	f := w.answer(-1, "phx_join")
+	if !f.ok {
+		return nil, f.payload, read(c.t, f).Reason
+	}
+	return w, f.payload, ""
 }
 
-// attempt tries a join; reason is why it was refused.
-func (s *site) attempt(k *pingerchips.Socket, topic, payload string) (w *window, reply jsontext.Value, reason string) {
+func (s *site) attempt(topic, payload string) (*window, jsontext.Value, string) {
 	s.t.Helper()
-	w = &window{t: s.t, site: s, socket: k, topic: topic, bell: make(chan struct{}, 1)}
-	m, response, err := k.Join(s.t.Context(), topic, []byte(payload), w)
-	if err != nil {
-		var r pingerchips.Reason
-		if !errors.As(err, &r) {
-			s.t.Fatalf("a join was refused with %v", err)
-		}
-		return nil, nil, string(r)
-	}
-	w.member = m
-	w.add(frame{ref: -1, ok: true, event: "phx_reply", payload: response})
-	m.Begin()
-	s.t.Cleanup(m.Leave)
-	return w, response, ""
+	return s.dial().attempt(topic, payload)
 }
 
 // join joins a thread as a client with a token of its own; more is added to the
@@ -73,10 +165,11 @@ func (s *site) join(thread, client string, more ...string) *window {
 
 func (s *site) joinAs(thread, token string, more ...string) *window {
 	s.t.Helper()
-	w, _, reason := s.attempt(s.socket(), topicOf(thread), `{"auth":`+quote(token)+strings.Join(append([]string{""}, more...), ",")+`}`)
+	w, _, reason := s.attempt(topicOf(thread), `{"auth":`+quote(token)+strings.Join(append([]string{""}, more...), ",")+`}`)
 	if reason != "" {
 		s.t.Fatalf("the join was refused: %s", reason)
 	}
+	w.after(0, "the snapshot", event("snapshot"))
 	return w
 }
 
@@ -98,14 +191,6 @@ func (w *window) ring() {
 	default:
 	}
 }
-
-func (w *window) Send(p *pingerchips.Push, _ bool) error {
-	w.add(frame{event: p.Event, payload: jsontext.Value(p.Payload).Clone()})
-	return nil
-}
-
-func (w *window) Fail()  { w.end("phx_error") }
-func (w *window) Close() { w.end("phx_close") }
 
 func (w *window) end(how string) {
 	w.mu.Lock()
@@ -175,13 +260,12 @@ func (w *window) after(from int, what string, is func(frame) bool) []frame {
 
 // ask sends a push and returns its ref.
 func (w *window) ask(event, payload string) int {
-	w.mu.Lock()
-	w.refs++
-	ref := w.refs
-	w.mu.Unlock()
-	w.member.Push(event, []byte(payload), func(ok bool, response []byte) {
-		w.add(frame{ref: ref, ok: ok, event: "phx_reply", payload: jsontext.Value(response).Clone()})
-	})
+	w.t.Helper()
+	w.conn.mu.Lock()
+	w.conn.refs++
+	ref := w.conn.refs
+	w.conn.mu.Unlock()
+	w.conn.write(w.joinRef, ref, w.topic, event, payload)
 	return ref
 }
 
