@@ -222,7 +222,11 @@ func (c *Conductor) DecideQuestion(ctx context.Context, p identity.Principal, th
 			if a.Status, a.Value, err = settle(i); err != nil {
 				return Plan{}, err
 			}
-			return DecideAnswer(a, c.o.Boot, nil, &out)(v)
+			boot := c.o.Boot
+			if r := v.State.Run(run); r != nil {
+				boot = c.starter(key.Realm, r.Agent)
+			}
+			return DecideAnswer(a, boot, nil, &out)(v)
 		}),
 	})
 	if err != nil {

@@ -26,6 +26,18 @@ const (
 type done struct {
 	View *View
 	journal.Committed
+	// runs are what the commit changed.
+	runs []journal.RunChange
+}
+
+// owner is the edge that the commit gave the run to.
+func (d *done) owner(run string) string {
+	for _, ch := range d.runs {
+		if ch.Run == run {
+			return ch.Owner
+		}
+	}
+	return ""
 }
 
 // carry carries a command out: it loads, decides and commits until the store
@@ -65,7 +77,9 @@ func (c *Conductor) carry(ctx context.Context, cmd *Command) (done, error) {
 	if ask.Err != nil {
 		return done{View: cmd.View}, ask.Err
 	}
+	out := done{View: cmd.View, Committed: ask.Committed}
 	if cmd.commit != nil {
+		out.runs = cmd.commit.Runs
 		c.tellEnds(cmd.Key, cmd.View.State, cmd.commit.Entries)
 	}
 	if ask.Committed.Epoch != 0 {
@@ -75,7 +89,7 @@ func (c *Conductor) carry(ctx context.Context, cmd *Command) (done, error) {
 			Epoch: ask.Committed.Epoch, Rev: ask.Committed.Rev, Records: ask.Committed.Records,
 		})
 	}
-	return done{View: cmd.View, Committed: ask.Committed}, nil
+	return out, nil
 }
 
 // carryOn carries a command of an owner out for as long as it takes: an outage

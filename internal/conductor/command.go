@@ -28,8 +28,8 @@ func (v *View) Lookup(id string) *chat.Node {
 	return nil
 }
 
-// Plan is what a decision wants committed. A plan without entries is a success
-// that needs no write.
+// Plan is what a decision wants committed. A plan without entries and
+// changes of runs is a success that needs no write.
 type Plan struct {
 	Entries  []chat.Entry
 	Guards   []journal.Guard
@@ -90,7 +90,7 @@ func (c *Command) Loaded(snap journal.Snapshot, tag, epoch uint64) Ask {
 		c.View.Meta.Epoch, c.View.Meta.Rev = 0, journal.Rev{}
 	}
 	plan, err := c.Decide(c.View)
-	if err != nil || len(plan.Entries) == 0 {
+	if err != nil || len(plan.Entries)+len(plan.Runs) == 0 {
 		return Ask{Done: true, Err: err}
 	}
 	c.commit = &journal.Commit{

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parlance-gateway/parlance/internal/agent"
@@ -42,6 +43,9 @@ type Options struct {
 	Now    func() int64
 	Random func() uint64
 	Logger *slog.Logger
+	// Edge is what this edge tells the others of itself; Boot, Runs and Draining
+	// are filled in. Nil tells nothing.
+	Edge func() journal.Edge
 	// BeatEvery and SweepEvery default to 2 s and 1 s.
 	BeatEvery, SweepEvery time.Duration
 	// CommandTimeout bounds how long a command tries (default 15 s).
@@ -62,6 +66,14 @@ type Conductor struct {
 	runners  map[attempt]*runner
 	draining bool
 	sweep    Sweep
+
+	// fleet is what the other edges said last; announced is when this one was
+	// heard last, for the goroutine of the heartbeat alone.
+	fleet     atomic.Pointer[Fleet]
+	announced int64
+	kick      chan struct{}
+	// lease is when the last heartbeat that was heard was sent.
+	lease atomic.Int64
 }
 
 // attempt is one owner's hold of a run.
@@ -86,14 +98,17 @@ func New(j journal.Journal, rooms *room.Rooms, o Options) *Conductor {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	ctx, end := context.WithCancel(context.Background())
-	c := &Conductor{j: j, rooms: rooms, o: o, ctx: ctx, end: end, runners: make(map[attempt]*runner)}
+	c := &Conductor{j: j, rooms: rooms, o: o, ctx: ctx, end: end, runners: make(map[attempt]*runner), kick: make(chan struct{}, 1)}
+	c.fleet.Store(&Fleet{})
+	c.lease.Store(o.Now())
+	c.sweep.Reach = c.reach
 	c.wg.Add(2)
-	go c.every(o.BeatEvery, c.beat)
-	go c.every(o.SweepEvery, c.look)
+	go c.every(o.BeatEvery, c.kick, c.beat)
+	go c.every(o.SweepEvery, nil, c.look)
 	return c
 }
 
-func (c *Conductor) every(d time.Duration, f func(context.Context)) {
+func (c *Conductor) every(d time.Duration, kick <-chan struct{}, f func(context.Context)) {
 	defer c.wg.Done()
 	t := time.NewTicker(d)
 	defer t.Stop()
@@ -101,6 +116,7 @@ func (c *Conductor) every(d time.Duration, f func(context.Context)) {
 		f(c.ctx)
 		select {
 		case <-t.C:
+		case <-kick:
 		case <-c.ctx.Done():
 			return
 		}
@@ -114,12 +130,21 @@ func (c *Conductor) Runs() int {
 	return len(c.runners)
 }
 
-// Drain waits until the edge owns no run, or ctx ends; then it ends those that
-// are left with a reason. No new run is claimed meanwhile.
-func (c *Conductor) Drain(ctx context.Context) {
+// BeginDrain claims no run from now on, and says so to the other edges. It
+// cannot be undone.
+func (c *Conductor) BeginDrain() {
 	c.mu.Lock()
 	c.draining = true
 	c.mu.Unlock()
+	c.Announce()
+}
+
+// Drain waits until the edge owns no run, or ctx ends; then those that are left
+// go to another edge that has their agent, where nothing was streamed and the
+// agent bears it, and the others are ended with a reason, their text kept. No
+// new run is claimed meanwhile.
+func (c *Conductor) Drain(ctx context.Context) {
+	c.BeginDrain()
 	t := time.NewTicker(50 * time.Millisecond)
 	defer t.Stop()
 	for c.Runs() > 0 {
@@ -142,6 +167,9 @@ func (c *Conductor) Drain(ctx context.Context) {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(c.ctx, c.o.CommandTimeout)
 			defer cancel()
+			if c.handOver(ctx, r) {
+				return
+			}
 			err := c.stopRun(ctx, r.key, r.own.ID, chat.Stop{Cause: chat.CauseShutdown})
 			if err != nil {
 				c.o.Logger.Warn("a run could not be ended at shutdown", "realm", r.key.Realm, "error", err)
@@ -175,8 +203,10 @@ func (c *Conductor) beat(ctx context.Context) {
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
+	sent := c.o.Now()
 	lost, err := c.j.Beat(ctx, c.o.Boot, owned)
 	if err != nil {
+		c.ring()
 		if c.ctx.Err() == nil {
 			c.o.Logger.Warn("the journal did not take this edge's heartbeat", "error", err)
 		}
@@ -190,4 +220,8 @@ func (c *Conductor) beat(ctx context.Context) {
 			r.post(mail{shut: true})
 		}
 	}
+	if c.lease.Swap(sent); len(owned) > 0 {
+		c.ring()
+	}
+	c.announce(ctx)
 }

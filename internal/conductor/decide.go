@@ -17,7 +17,8 @@ var ErrLost = errors.New("the run is owned by another attempt")
 var ErrSealLost = errors.New("the store lost the seal of the run")
 
 // DecideStart accepts a user's message: the run is written with it, owned and with
-// its answer's id, so that an acknowledged send cannot lose its run.
+// its answer's id, so that an acknowledged send cannot lose its run. Without a
+// boot id it is nobody's and due at once, for an edge that has its agent.
 func DecideStart(c chat.Start, boot string) func(*View) (Plan, error) {
 	return func(v *View) (Plan, error) {
 		entries, err := v.State.Start(c, v.Lookup)
@@ -32,7 +33,11 @@ func DecideStart(c chat.Start, boot string) func(*View) (Plan, error) {
 				p.Guards = append(p.Guards, guard(v, e.Run, false))
 				p.Segments = append(p.Segments, c.WithdrawSegment)
 			case chat.KindRunPending:
-				p.Runs = append(p.Runs, journal.RunChange{Run: e.Run, New: true, NewOwner: true, Owner: boot, Agent: c.Agent})
+				change := journal.RunChange{Run: e.Run, New: true, NewOwner: true, Owner: boot, Agent: c.Agent}
+				if boot == "" {
+					change.Due = atOnce(v)
+				}
+				p.Runs = append(p.Runs, change)
 			}
 		}
 		return p, nil
@@ -45,7 +50,8 @@ func guard(v *View, run string, owner bool) journal.Guard {
 	return journal.Guard{Run: run, Fence: m.Fence, W: m.W, Owner: owner}
 }
 
-// DecideAnswer settles one question; with the last one the run gets its next owner.
+// DecideAnswer settles one question; with the last one the run gets its next
+// owner, or, without a boot id, is due at once for an edge that has its agent.
 func DecideAnswer(c chat.Answer, boot string, check func(*chat.Interrupt) error, into *Resumption) func(*View) (Plan, error) {
 	return func(v *View) (Plan, error) {
 		*into = Resumption{}
@@ -65,6 +71,9 @@ func DecideAnswer(c chat.Answer, boot string, check func(*chat.Interrupt) error,
 		if resumed {
 			into.Segment = c.Segment
 			p.Runs = []journal.RunChange{{Run: run.ID, NewOwner: true, Owner: boot}}
+			if boot == "" {
+				p.Runs[0].Due = atOnce(v)
+			}
 			p.Segments = []string{c.Segment}
 			p.Result = []byte(c.Segment)
 			return p, nil
@@ -158,6 +167,24 @@ func DecideDetach(segment, call string, run *string) func(*View) (Plan, error) {
 		return Plan{Entries: entries, Guards: []journal.Guard{guard(v, r.ID, true)}, Runs: []journal.RunChange{{Run: r.ID, Due: v.Meta.Runs[r.ID].Due}}}, nil
 	}
 }
+
+// DecideTaken says that nobody need look at a run that was due, since the attempt
+// of that number has it. Where another has it nothing is written.
+func DecideTaken(run string, fence uint64) func(*View) (Plan, error) {
+	return func(v *View) (Plan, error) {
+		m, r := v.Meta.Runs[run], v.State.Run(run)
+		if m.Fence != fence || m.Sealed || r == nil || r.Stop != nil {
+			return Plan{}, nil
+		}
+		return Plan{
+			Guards: []journal.Guard{guard(v, run, true)},
+			Runs:   []journal.RunChange{{Run: run}},
+		}, nil
+	}
+}
+
+// errStreamed: the run cannot be started again by another edge.
+var errStreamed = errors.New("the run has said something")
 
 // owned returns the run if this attempt still owns it.
 func owned(v *View, o *Owner) (*chat.Run, error) {

@@ -59,12 +59,35 @@ func (c *Conductor) act(ctx context.Context, i journal.DueItem) error {
 			return nil // it is not sealed any more, so nothing is due
 		}
 		return err
+	case i.Meta.Owner == "":
+		return c.takeUnowned(ctx, i)
 	default:
 		return c.expire(ctx, i)
 	}
 }
 
-// takeOver claims a run whose edge was lost. One that had streamed nothing is
+// takeUnowned takes up a run that is due and that nobody owns: one that was left
+// to an edge that has its agent, or a paused one whose time is over.
+func (c *Conductor) takeUnowned(ctx context.Context, i journal.DueItem) error {
+	tctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	snap, err := c.j.Load(tctx, journal.Load{Key: i.Key})
+	if err != nil {
+		return err
+	}
+	r := snap.State(nil).Run(i.Run)
+	switch {
+	case r == nil:
+		return nil
+	case r.Status == chat.RunSuspended:
+		return c.expire(ctx, i)
+	case snap.Meta.Runs[i.Run].Owner != "":
+		return nil // somebody was faster
+	}
+	return c.takeOver(ctx, i)
+}
+
+// takeOver claims a run whose edge was lost, or that nobody owns. One that had streamed nothing is
 // started again where that is safe: a pending one always, since its agent was
 // never called; an active one if its agent says so. Any other is ended, with
 // the text that it had.
@@ -82,15 +105,31 @@ func (c *Conductor) takeOver(ctx context.Context, i journal.DueItem) error {
 		return err
 	}
 	st := snap.State(nil)
-	if r := st.Run(i.Run); r != nil && c.restarts(i.Key, r) {
-		c.o.Logger.Info("a run of a lost edge starts again", "realm", i.Key.Realm, "run", i.Run)
+	r := st.Run(i.Run)
+	if r != nil && (c.restarts(i.Key, r) || i.Meta.Owner == "" && r.Stop == nil && c.has(i.Key.Realm, r.Agent)) {
+		if snap.Meta.Runs[i.Run].Due != 0 && r.Status == chat.RunActive {
+			// No commit opens its segment, so one says that nobody need look again.
+			d, err := c.carry(ctx, &Command{ID: newCommand(), Key: i.Key, Decide: DecideTaken(i.Run, fence)})
+			if err != nil {
+				return err // it lapses
+			}
+			if r = d.View.State.Run(i.Run); r == nil || d.View.Meta.Runs[i.Run].Fence != fence {
+				return nil
+			}
+			st = d.View.State
+		}
+		c.o.Logger.Info("a run of another edge is taken up", "realm", i.Key.Realm, "run", i.Run)
 		c.own(i.Key, snap.Meta.Epoch, fence, r, st, nil)
 		return nil
 	}
-	c.o.Logger.Warn("a run of a lost edge is ended", "realm", i.Key.Realm, "run", i.Run)
+	stop := chat.Stop{Cause: chat.CauseEdgeLost}
+	if r != nil && (i.Meta.Owner == "" || r.Status == chat.RunPending) && r.Agent != backgroundAgent {
+		stop = chat.Stop{Code: chat.CodeAgentUnavailable, Message: "the agent is not available"}
+	}
+	c.o.Logger.Warn("a run that cannot go on is ended", "realm", i.Key.Realm, "run", i.Run)
 	_, err = c.carry(ctx, &Command{
 		ID: newCommand(), Key: i.Key,
-		Decide: DecideEndLost(i.Run, fence, chat.Stop{Cause: chat.CauseEdgeLost}, NewSegment(), c.o.Now()),
+		Decide: DecideEndLost(i.Run, fence, stop, NewSegment(), c.o.Now()),
 	})
 	return err
 }
@@ -123,7 +162,7 @@ func (c *Conductor) expire(ctx context.Context, i journal.DueItem) error {
 		}
 		a := chat.Answer{Interrupt: q.ID, Status: chat.InterruptExpired, Value: q.Otherwise, Segment: NewSegment()}
 		var out Resumption
-		d, err := c.carry(ctx, &Command{ID: newCommand(), Key: i.Key, Decide: DecideAnswer(a, c.o.Boot, nil, &out)})
+		d, err := c.carry(ctx, &Command{ID: newCommand(), Key: i.Key, Decide: DecideAnswer(a, c.starter(i.Key.Realm, i.Meta.Agent), nil, &out)})
 		if errors.Is(err, chat.ErrNotWaiting) {
 			continue // somebody answered meanwhile
 		}

@@ -52,6 +52,8 @@ type Owner struct {
 	logAt    int64
 	unlogged string // the text part that has text without a log number
 	outcome  *agent.Outcome
+	lapsed   bool
+	withheld bool // the append in flight is to be sent again
 }
 
 // Do is what an owner needs next. More than one may be set.
@@ -164,7 +166,7 @@ func (o *Owner) push(e chat.Entry, now int64, forced bool) {
 // write puts an append in flight if none is. One at a time: the next begins
 // where the store says that this one ended.
 func (o *Owner) write(tag uint64) Do {
-	if o.Phase == PhaseOver || o.flight != nil {
+	if o.Phase == PhaseOver || o.flight != nil || o.lapsed {
 		return Do{}
 	}
 	if len(o.out) == 0 {
@@ -244,7 +246,38 @@ func (o *Owner) Retry() Do {
 	if o.flight == nil || o.Phase == PhaseOver {
 		return Do{}
 	}
+	if o.lapsed {
+		o.withheld = true
+		return Do{}
+	}
 	return Do{Append: o.flight}
+}
+
+// Lapse stops all writing: the edge has had no word from the store for as long
+// as it owns its runs after one, so another may have this run by now. Renew goes
+// on where it stopped.
+func (o *Owner) Lapse() { o.lapsed = true }
+
+// Lapsed says whether the owner waits for Renew.
+func (o *Owner) Lapsed() bool { return o.lapsed }
+
+// Renew takes the store's word that the edge has its runs again. If it has not
+// this one, the next answer says so.
+func (o *Owner) Renew(tag uint64) Do {
+	if !o.lapsed {
+		return Do{}
+	}
+	o.lapsed = false
+	if o.withheld && o.flight != nil {
+		o.withheld = false
+		return o.Retry()
+	}
+	return o.write(tag)
+}
+
+// Silent says that nothing was said in this attempt, not even what waits.
+func (o *Owner) Silent() bool {
+	return o.flight == nil && len(o.out) == 0 && len(o.gather) == 0 && o.Phase <= PhaseStreaming
 }
 
 // Finish takes the agent's outcome: flush, wait for every acknowledgement, and

@@ -115,7 +115,7 @@ func (c *Conductor) start(ctx context.Context, p identity.Principal, thread stri
 			if err := c.toolNames(key, chosen.Agent, chosen.Tools); err != nil {
 				return Plan{}, err
 			}
-			return DecideStart(chosen, c.o.Boot)(v)
+			return DecideStart(chosen, c.starter(key.Realm, chosen.Agent))(v)
 		}),
 	})
 	if err != nil {
@@ -163,12 +163,14 @@ func (c *Conductor) AnswerQuestion(ctx context.Context, p identity.Principal, th
 	d, err := c.carry(ctx, &Command{
 		ID: newCommand(), Key: key,
 		Decide: allowed(p, identity.ToolApproval, key, func(v *View) (Plan, error) {
+			boot := c.o.Boot
 			if r, _ := v.State.RunOfInterrupt(a.Interrupt); r != nil {
+				boot = c.starter(key.Realm, r.Agent)
 				if err := c.toolNames(key, r.Agent, a.Tools); err != nil {
 					return Plan{}, err
 				}
 			}
-			return DecideAnswer(a, c.o.Boot, check, &out)(v)
+			return DecideAnswer(a, boot, check, &out)(v)
 		}),
 	})
 	if err != nil {

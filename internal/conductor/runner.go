@@ -38,6 +38,7 @@ type runner struct {
 	mu    sync.Mutex
 	mails []mail
 	bell  chan struct{}
+	gone  chan struct{} // closed when it has let go
 }
 
 // mail is what a runner is told by others; it never blocks its sender.
@@ -45,6 +46,8 @@ type mail struct {
 	record *chat.Record
 	epoch  room.CloseReason
 	shut   bool
+	// hand asks to let the run go to another edge; the answer says whether it did.
+	hand chan<- bool
 }
 
 func (r *runner) post(m mail) {
@@ -63,7 +66,7 @@ func (r *runner) post(m mail) {
 func (c *Conductor) takeUp(key chat.Key, run string, d done, with agent.Agent) {
 	if d.Result == journal.Done {
 		st := d.after()
-		if r := st.Run(run); r != nil {
+		if r := st.Run(run); r != nil && d.owner(run) == c.o.Boot { // else another edge takes it up
 			c.own(key, d.Epoch, d.Fences[run], r, st, with)
 		}
 		return
@@ -87,7 +90,7 @@ func (c *Conductor) own(key chat.Key, epoch, fence uint64, run *chat.Run, st *ch
 	a := attempt{key, run.ID, fence}
 	realm := c.o.Realm(key.Realm)
 	r := &runner{
-		c: c, key: key, own: run, realm: realm, bell: make(chan struct{}, 1),
+		c: c, key: key, own: run, realm: realm, bell: make(chan struct{}, 1), gone: make(chan struct{}),
 		owner: Owner{Key: key, Epoch: epoch, Run: run.ID, Fence: fence, Boot: c.o.Boot},
 		state: &chat.State{Runs: []*chat.Run{run}},
 	}
@@ -108,6 +111,7 @@ func (c *Conductor) own(key chat.Key, epoch, fence uint64, run *chat.Run, st *ch
 	go func() {
 		defer c.wg.Done()
 		r.run(c.ctx, st)
+		close(r.gone)
 		c.mu.Lock()
 		delete(c.runners, a)
 		c.mu.Unlock()
@@ -180,6 +184,8 @@ type loop struct {
 	wg       sync.WaitGroup
 	pause    time.Duration
 	stopped  bool
+	leaving  bool             // its call was told to end, so that another edge makes it again
+	quit     <-chan time.Time // when the upstream of a run that may be lost is closed
 }
 
 // wait waits for the call and the appender, which end with their contexts.
@@ -198,8 +204,9 @@ func (l *loop) wait() {
 
 // turn waits for one thing to happen and acts on it.
 func (l *loop) turn() {
+	l.lease()
 	events := l.events
-	if l.owner.Backlog() > backlogLimit {
+	if l.owner.Backlog() > backlogLimit || l.owner.Lapsed() {
 		events = nil
 	}
 	var wake <-chan time.Time
@@ -215,11 +222,16 @@ func (l *loop) turn() {
 			l.hangUp() // nothing that it says counts any more
 		}
 	case out := <-l.ended:
-		l.finish(out)
+		if !l.leaving {
+			l.finish(out)
+		}
 	case a := <-l.appended:
 		l.settle(a)
 	case <-l.bell:
 		l.read()
+	case <-l.quit:
+		l.quit = nil
+		l.forsake()
 	case <-wake:
 		l.do(l.owner.Tick(l.now(), l.tag()))
 	case <-l.timeout:
@@ -326,6 +338,8 @@ func (l *loop) read() {
 			// Somebody else has the run, or the store has lost it; restoring it
 			// finds out which.
 			l.do(l.owner.Shut(true))
+		case m.hand != nil:
+			m.hand <- l.handOver()
 		case m.epoch == room.CloseDeleted:
 			l.do(l.owner.Shut(false))
 		}
@@ -336,10 +350,16 @@ func (l *loop) read() {
 // and a cancel go one way.
 func (l *loop) stop(s chat.Stop) {
 	l.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(l.ctx, l.c.o.CommandTimeout)
-		defer cancel()
-		if err := l.c.stopRun(ctx, l.key, l.own.ID, s); err != nil && l.ctx.Err() == nil {
+		pause := firstPause
+		for {
+			err := l.c.stopRun(l.ctx, l.key, l.own.ID, s)
+			if err == nil || l.callCtx.Err() != nil {
+				return
+			}
 			l.c.o.Logger.Warn("a run could not be ended", "realm", l.key.Realm, "error", err)
+			if !sleep(l.callCtx, &pause) { // its owner has let it go
+				return
+			}
 		}
 	})
 }

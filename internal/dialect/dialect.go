@@ -41,6 +41,8 @@ type Threads interface {
 	// Join opens the thread's room and takes a seat in it, held: nothing is
 	// delivered before the seat is released. The seat stands at View's state.
 	Join(ctx context.Context, p identity.Principal, thread string, v room.Variant, m room.Member) (Seat, error)
+	// Presence says who watches a thread, on all edges.
+	Presence(ctx context.Context, p identity.Principal, thread string) (Presence, error)
 	// History returns the newest messages of the default view of a state that
 	// a seat showed, oldest first, at most limit.
 	History(ctx context.Context, p identity.Principal, thread string, st *chat.State, limit int) ([]*chat.Message, error)
@@ -77,6 +79,26 @@ type Thread struct {
 	Title   string
 	Created int64
 }
+
+// Presence is who watches a thread. Members are at most some hundred for each
+// edge, Count counts those beyond too.
+type Presence struct {
+	Members []Present
+	Count   int
+}
+
+// Present is one member, as other members may see him.
+type Present struct {
+	// Self says that it is the asker's own subject; others' ids are not told.
+	Self    bool
+	Dialect string
+	// Edge is the name of the edge that he is on; Since is in Unix milliseconds.
+	Edge  string
+	Since int64
+}
+
+// Named is an ability of a room.Variant: to say which dialect it is of.
+type Named interface{ Dialect() string }
 
 // Runs carries out what people do to runs.
 type Runs interface {

@@ -3,6 +3,7 @@ package edge
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -119,7 +120,37 @@ func (d desk) Join(ctx context.Context, p identity.Principal, thread string, v r
 		seat.Leave()
 		return nil, err
 	}
+	who := journal.Attending{Subject: chat.Subject(p.Subject), Since: d.h.now()}
+	if n, ok := v.(dialect.Named); ok {
+		who.Dialect = n.Dialect()
+	}
+	seat.Attend(who)
 	return seat, nil
+}
+
+func (d desk) Presence(ctx context.Context, p identity.Principal, thread string) (dialect.Presence, error) {
+	key := conductor.Key(p, thread)
+	if _, err := d.h.conductor.Load(ctx, p, identity.Subscribe, key); err != nil {
+		return dialect.Presence{}, err
+	}
+	there, err := d.h.journal.Roster().Present(ctx, key)
+	if err != nil {
+		return dialect.Presence{}, fmt.Errorf("%w: %w", conductor.ErrUnavailable, err)
+	}
+	names, err := d.h.edgeNames(ctx)
+	if err != nil {
+		return dialect.Presence{}, err
+	}
+	var out dialect.Presence
+	for _, a := range there {
+		out.Count += a.Count
+		for _, m := range a.Members {
+			out.Members = append(out.Members, dialect.Present{
+				Self: m.Subject == chat.Subject(p.Subject), Dialect: m.Dialect, Edge: names.of(a.Boot), Since: m.Since,
+			})
+		}
+	}
+	return out, nil
 }
 
 func (d desk) History(ctx context.Context, p identity.Principal, thread string, st *chat.State, limit int) ([]*chat.Message, error) {

@@ -15,7 +15,13 @@ import (
 type pilotooFace struct {
 	server *pilotoo.Server
 	wire   *socketio.Server
+	// affinity is what the cookie of polling sessions says, or "" for none.
+	affinity string
 }
+
+// affinityCookie names the cookie by which a load balancer finds a polling
+// session's edge again.
+const affinityCookie = "parlance_edge"
 
 // connectTimeout is how long a connection may take to say who it is. It is
 // shorter than the reference's 45 s, since such connections count against the
@@ -28,15 +34,22 @@ func newPilotooFace(h *Hub, o Options) *pilotooFace {
 		ConnectTimeout: connectTimeout,
 		MaxConnections: o.MaxConnections, AttachmentBytes: pilotoo.MaxBinary, Logger: o.Logger,
 	}, f.server)
+	if o.Shared {
+		f.affinity = opaque(h.boot)
+	}
 	return f
 }
 
 // accept serves a request to the Socket.IO endpoint.
 func (f *pilotooFace) accept(s *Site, w http.ResponseWriter, r *http.Request, v *dialect.Visit) {
-	f.wire.Accept(w, r, socketio.Accept{
+	a := socketio.Accept{
 		Path: s.Pilotoo.Path, MaxPayload: s.Pilotoo.frame(), Origins: s.Origins,
 		Value: v, RemoteIP: v.Creds.RemoteIP,
-	})
+	}
+	if f.affinity != "" {
+		a.Cookie, a.CookieValue, a.CookiePath, a.CookieSecure = affinityCookie, f.affinity, s.Pilotoo.Path, v.Creds.Secure
+	}
+	f.wire.Accept(w, r, a)
 }
 
 func (p *Pilotoo) frame() int64 {

@@ -24,6 +24,14 @@ import (
 // Options are what a hub needs beside its journal, which it closes in the end.
 type Options struct {
 	Logger *slog.Logger
+	// Name is the edge's, for people: operators and members of a thread see it.
+	// By default it is made of the start's id.
+	Name string
+	// Version is the program's, for operators.
+	Version string
+	// Shared says that other processes serve the same journal: then polling
+	// sessions get a cookie by which a load balancer finds their edge again.
+	Shared bool
 	// MaxConnections bounds the sockets of the process (default 100,000).
 	MaxConnections int
 }
@@ -46,6 +54,11 @@ type Hub struct {
 	pages    map[page.Options]http.Handler
 	names    map[string]*siteNow
 	draining atomic.Bool
+	closed   atomic.Bool
+	drain    *drain
+
+	boot, name, version string
+	started             int64
 
 	pilotoo     *pilotooFace
 	pingerchips *pingerchipsFace
@@ -58,12 +71,16 @@ func NewHub(j journal.Journal, o Options) *Hub {
 	}
 	h := &Hub{journal: j, logger: o.Logger, browsers: make(map[string]*identity.Browser), pages: make(map[page.Options]http.Handler), names: make(map[string]*siteNow), keys: identity.NewSecrets(keyShelf{j.Shelf()}, time.Now)}
 	h.current.Store(&generation{})
-	h.rooms = room.New(j, room.Options{Now: h.now, Random: random, Logger: o.Logger})
-	h.conductor = conductor.New(j, h.rooms, conductor.Options{
-		Boot: uuid.NewString(), Realm: h.realm, Open: h.openFor, Now: h.now, Random: random, Logger: o.Logger,
-	})
-	h.pilotoo = newPilotooFace(h, o)
+	h.boot, h.name, h.version, h.started = uuid.NewString(), o.Name, o.Version, h.now()
+	if h.name == "" {
+		h.name = "edge-" + opaque(h.boot)[:6]
+	}
+	h.rooms = room.New(j, room.Options{Boot: h.boot, Now: h.now, Random: random, Logger: o.Logger})
+	h.pilotoo = newPilotooFace(h, o) // before the conductor, which asks for its sockets
 	h.pingerchips = newPingerchipsFace(h, o)
+	h.conductor = conductor.New(j, h.rooms, conductor.Options{
+		Boot: h.boot, Edge: h.edge, Realm: h.realm, Open: h.openFor, Now: h.now, Random: random, Logger: o.Logger,
+	})
 	return h
 }
 
@@ -92,6 +109,7 @@ func (h *Hub) Activate(sites []*Site) (deactivate func(), err error) {
 	defer h.mu.Unlock()
 	h.active = append(h.active, g)
 	h.current.Store(g)
+	h.conductor.Announce()
 	return sync.OnceFunc(func() { h.deactivate(g) }), nil
 }
 
@@ -112,6 +130,7 @@ func (h *Hub) deactivate(g *generation) {
 	}
 	if n := len(h.active); n > 0 && h.current.Load() == g {
 		h.current.Store(h.active[n-1])
+		h.conductor.Announce()
 	}
 }
 
@@ -125,20 +144,69 @@ func (h *Hub) Ready(ctx context.Context) error {
 
 var errDraining = fmt.Errorf("shutting down")
 
-// Drain ends the hub's work in order: no new sockets, sockets told to come
-// back over the spread, runs finished until ctx ends and the rest ended.
-func (h *Hub) Drain(ctx context.Context, spread time.Duration) {
+// drain is the one drain of a hub.
+type drain struct {
+	since int64
+	done  chan struct{}
+	hurry context.CancelFunc
+}
+
+// startDrain begins the drain; h.mu is held, and it was not begun before.
+func (h *Hub) startDrain(limit, spread time.Duration) {
+	ctx, hurry := context.WithTimeout(context.Background(), limit)
+	d := &drain{since: h.now(), done: make(chan struct{}), hurry: hurry}
+	h.drain = d
 	h.draining.Store(true)
-	var wg sync.WaitGroup
-	wg.Go(func() { h.conductor.Drain(ctx) })
-	wg.Go(func() { h.pilotoo.drain(ctx, spread) })
-	wg.Go(func() { h.pingerchips.drain(ctx, spread) })
-	wg.Wait()
+	h.conductor.BeginDrain() // the other edges learn of it before the sockets come
+	go func() {
+		defer close(d.done)
+		defer hurry()
+		var wg sync.WaitGroup
+		wg.Go(func() { h.conductor.Drain(ctx) })
+		wg.Go(func() { h.pilotoo.drain(ctx, spread) })
+		wg.Go(func() { h.pingerchips.drain(ctx, spread) })
+		wg.Wait()
+	}()
+}
+
+// maxDrain bounds a drain whose context has no deadline.
+const maxDrain = 24 * time.Hour
+
+// Drain ends the hub's work in order and returns when that is done: no new
+// sockets, sockets told to come back over the spread, runs finished until ctx
+// ends, and the rest handed over or ended. A drain that had begun before goes on
+// as it was, and hurries when ctx ends.
+func (h *Hub) Drain(ctx context.Context, spread time.Duration) {
+	h.mu.Lock()
+	if h.drain == nil {
+		limit := maxDrain
+		if deadline, ok := ctx.Deadline(); ok {
+			limit = max(0, time.Until(deadline))
+		}
+		h.startDrain(limit, spread)
+	}
+	d := h.drain
+	h.mu.Unlock()
+	select {
+	case <-d.done:
+		return
+	case <-ctx.Done():
+	}
+	d.hurry()
+	<-d.done
 }
 
 // Close lets go of everything and closes the journal.
 func (h *Hub) Close() error {
 	h.draining.Store(true)
+	h.closed.Store(true)
+	h.mu.Lock()
+	d := h.drain
+	h.mu.Unlock()
+	if d != nil {
+		d.hurry() // it ends what is left, which needs the journal
+		<-d.done
+	}
 	h.pilotoo.close()
 	h.pingerchips.close()
 	h.conductor.Close()

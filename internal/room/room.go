@@ -43,6 +43,7 @@ type Room struct {
 	seats    map[*Seat]struct{}
 	watchers map[*Watcher]struct{}
 	shut     bool // it has let everybody go, and takes nobody in any more
+	attended int  // seats that count as members
 }
 
 func newRoom(rs *Rooms, key chat.Key) *Room {
@@ -305,6 +306,7 @@ func (r *Room) drop(s *Seat, why CloseReason) {
 		return
 	}
 	s.gone = true
+	s.absent()
 	delete(r.seats, s)
 	s.member.Close(why)
 }

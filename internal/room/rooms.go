@@ -20,6 +20,11 @@ type Options struct {
 	// LoadTimeout bounds one look at the journal (default 5 s), RetryPause the
 	// time between two that failed (default 250 ms).
 	LoadTimeout, RetryPause time.Duration
+	// Boot names this edge in the journal's roster, which is told who is in which
+	// room; "" tells it nothing. AttendEvery is how often, at most, for a thread
+	// (default 1 s).
+	Boot        string
+	AttendEvery time.Duration
 }
 
 // Rooms are the threads that are open on this edge. A room opens with its
@@ -33,6 +38,8 @@ type Rooms struct {
 
 	mu    sync.Mutex
 	rooms map[chat.Key]*Room
+
+	attended attendance
 }
 
 // New makes an empty set of rooms; Close ends it.
@@ -43,6 +50,9 @@ func New(j journal.Journal, o Options) *Rooms {
 	if o.RetryPause == 0 {
 		o.RetryPause = 250 * time.Millisecond
 	}
+	if o.AttendEvery == 0 {
+		o.AttendEvery = attendEvery
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -50,6 +60,10 @@ func New(j journal.Journal, o Options) *Rooms {
 	rs := &Rooms{j: j, o: o, ctx: ctx, end: end, rooms: make(map[chat.Key]*Room)}
 	rs.wg.Add(1)
 	go rs.tick()
+	if o.Boot != "" {
+		rs.wg.Add(1)
+		go rs.attend()
+	}
 	return rs
 }
 

@@ -1,6 +1,9 @@
 package room
 
-import "github.com/parlance-gateway/parlance/internal/chat"
+import (
+	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/journal"
+)
 
 // Seat is a member's place in a room. A held seat is delivered nothing; what
 // comes meanwhile waits in the room and is delivered at Release, in order from
@@ -14,6 +17,7 @@ type Seat struct {
 	holds int
 	state *chat.State // of a held seat
 	pos   uint64
+	who   *journal.Attending
 	gone  bool // dropped from the room
 	left  bool // given up by its user
 }
@@ -117,6 +121,7 @@ func (s *Seat) Leave() {
 	r.mu.Lock()
 	again := s.left
 	s.left, s.gone = true, true
+	s.absent()
 	delete(r.seats, s)
 	r.mu.Unlock()
 	if !again {

@@ -164,7 +164,7 @@ func (n *session) begin(ctx context.Context, c StartCommand) (dialect.Started, e
 	var started dialect.Started
 	if err == nil {
 		started, err = n.server.o.Desk.Start(ctx, n.who, dialect.Start{
-			Thread: c.ThreadID, Dialect: "pilotoo", Message: m, Fork: c.ForkFrom, Tools: c.ClientTools,
+			Thread: c.ThreadID, Dialect: dialectName, Message: m, Fork: c.ForkFrom, Tools: c.ClientTools,
 			OneRun: true, RefuseWaiting: n.site.Rules().RefuseWaiting,
 		})
 	}

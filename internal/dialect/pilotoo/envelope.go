@@ -12,6 +12,9 @@ import (
 // into frames, once for all sockets (PIL-142).
 type Variant struct{}
 
+// Dialect implements dialect.Named.
+func (Variant) Dialect() string { return dialectName }
+
 // Encoded is what a record is on the wire. It is shared and never changed.
 type Encoded struct {
 	// run is the run that the envelopes are of, envelopes their JSON, for

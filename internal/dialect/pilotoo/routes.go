@@ -152,6 +152,8 @@ func (s *Server) conversations(w http.ResponseWriter, r *http.Request, p identit
 		s.listConversations(w, r, p)
 	case id == "":
 		methodNotAllowed(w, "GET, POST")
+	case strings.HasSuffix(id, presencePath):
+		s.presence(w, r, p, strings.TrimSuffix(id, presencePath))
 	case !chat.ValidID(id):
 		s.fail(w, chat.ErrNoThread)
 	case r.Method == http.MethodGet:

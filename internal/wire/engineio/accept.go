@@ -152,9 +152,13 @@ func (e *Server) handshake(w http.ResponseWriter, r *http.Request, a *Accept, ws
 			if value == "" {
 				value = s.id
 			}
+			path := a.CookiePath
+			if path == "" {
+				path = "/"
+			}
 			http.SetCookie(w, &http.Cookie{
-				Name: a.Cookie, Value: value, Path: "/", HttpOnly: true,
-				Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode,
+				Name: a.Cookie, Value: value, Path: path, HttpOnly: true,
+				Secure: a.CookieSecure || r.TLS != nil, SameSite: http.SameSiteLaxMode,
 			})
 		}
 		s.answer(w, s.openPacket(`["websocket"]`))

@@ -84,6 +84,10 @@ type Accept struct {
 	Cookie string
 	// CookieValue is the cookie's value; empty means the session's id.
 	CookieValue string
+	// CookiePath is its path ("/" by default). CookieSecure marks it as for HTTPS
+	// only; so is one that is set over TLS.
+	CookiePath   string
+	CookieSecure bool
 	// Value is whatever the caller wants to have with the session.
 	Value any
 	// RemoteIP is the client's address as the caller knows it.
