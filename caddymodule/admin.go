@@ -21,12 +21,18 @@ func init() {
 const adminTimeout = 10 * time.Second
 
 // AdminAPI shows on Caddy's admin endpoint what lives on the journals of this
-// process. No answer holds
+// process, and lets an operator stop a run or drain this edge. No answer holds
 // what people or agents wrote. Who may ask is Caddy's to say, as for all of its
 // admin endpoint.
 //
 //	GET  /parlance/stats
 //	GET  /parlance/ready
+//	GET  /parlance/edges
+//	GET  /parlance/realms/{realm}/threads/{id}[?tenant=<tenant>]
+//	GET  /parlance/runs/{id}
+//	POST /parlance/runs/{id}/cancel
+//	POST /parlance/drain
+//	POST /parlance/edges/{name}/drain
 //
 // Each answer is an array with an entry for each journal.
 type AdminAPI struct{}
@@ -38,10 +44,16 @@ func (AdminAPI) CaddyModule() caddy.ModuleInfo {
 
 // Routes implements caddy.AdminRouter.
 func (a *AdminAPI) Routes() []caddy.AdminRoute {
-	const get = http.MethodGet
+	const get, post = http.MethodGet, http.MethodPost
 	return []caddy.AdminRoute{
 		route(get, "/parlance/stats", a.stats),
 		route(get, "/parlance/ready", a.ready),
+		route(get, "/parlance/edges", a.edges),
+		route(get, "/parlance/realms/{realm}/threads/{id}", a.thread),
+		route(get, "/parlance/runs/{id}", a.run),
+		route(post, "/parlance/runs/{id}/cancel", a.cancel),
+		route(post, "/parlance/drain", a.drain),
+		route(post, "/parlance/edges/{name}/drain", a.drainNamed),
 	}
 }
 
@@ -85,19 +97,23 @@ func pooledHubs() []*pooled {
 
 // hubStats is one journal with what lives on it right now in this process.
 type hubStats struct {
-	Journal string `json:"journal"`
-	Ready   bool   `json:"ready"`
-	Error   string `json:"error,omitempty"`
-	Sockets int    `json:"sockets"`
-	Rooms   int    `json:"rooms"`
-	Runs    int    `json:"runs"`
+	Journal string         `json:"journal"`
+	Ready   bool           `json:"ready"`
+	Error   string         `json:"error,omitempty"`
+	Sockets int            `json:"sockets"`
+	Rooms   int            `json:"rooms"`
+	Runs    int            `json:"runs"`
+	Members map[string]int `json:"members"`
 }
 
 func (a *AdminAPI) stats(r *http.Request) (int, any, error) {
 	list := []hubStats{}
 	for _, p := range pooledHubs() {
-		s := p.hub.Stats()
-		out := hubStats{Journal: p.key.String(), Ready: true, Sockets: s.Sockets, Rooms: s.Rooms, Runs: s.Runs}
+		s, members := p.hub.Stats(), p.hub.Members()
+		if members == nil {
+			members = map[string]int{}
+		}
+		out := hubStats{Journal: p.key.String(), Ready: true, Sockets: s.Sockets, Rooms: s.Rooms, Runs: s.Runs, Members: members}
 		if err := p.hub.Ready(r.Context()); err != nil {
 			out.Ready, out.Error = false, err.Error()
 		}

@@ -47,7 +47,7 @@ func hubIn(t *testing.T, dir string) *pooled {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := acquire(at, slog.New(slog.DiscardHandler))
+	p, err := acquire(at, "here", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,8 +70,21 @@ func TestAdminRefuses(t *testing.T) {
 		status             int
 		want               string
 	}{
+		{"an unknown thread", "GET", "/parlance/realms/default/threads/none", 404, "no such thread"},
+		{"a thread of an unknown realm", "GET", "/parlance/realms/none/threads/none", 404, "no such thread"},
+		{"a thread of an unknown tenant", "GET", "/parlance/realms/default/threads/none?tenant=none", 404, "no such thread"},
+		{"a thread's id that is none", "GET", "/parlance/realms/default/threads/" + strings.Repeat("a", 200), 404, "no such thread"},
+		{"a tenant that is none", "GET", "/parlance/realms/default/threads/a?tenant=%01", 404, "no such thread"},
+		{"an unknown run", "GET", "/parlance/runs/none", 404, "no such run"},
+		{"a run's id that is none", "GET", "/parlance/runs/%01", 404, "no such run"},
+		{"stopping an unknown run", "POST", "/parlance/runs/none/cancel", 404, "no such run, or it has ended"},
+		{"stopping what is no run's id", "POST", "/parlance/runs/%01/cancel", 404, "no such run, or it has ended"},
+		{"an unknown edge", "POST", "/parlance/edges/none/drain", 404, "no such edge"},
+		{"stopping by GET", "GET", "/parlance/runs/none/cancel", 405, "method not allowed"},
+		{"draining by GET", "GET", "/parlance/drain", 405, "method not allowed"},
+		{"draining by name by GET", "GET", "/parlance/edges/none/drain", 405, "method not allowed"},
 		{"reading by POST", "POST", "/parlance/stats", 405, "method not allowed"},
-		{"ready by DELETE", "DELETE", "/parlance/ready", 405, "method not allowed"},
+		{"edges by DELETE", "DELETE", "/parlance/edges", 405, "method not allowed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if status, body := ask(t, admin(), c.method, c.path); status != c.status || body != `{"error":"`+c.want+`"}` {
@@ -88,7 +101,7 @@ func TestAdminNamesJournals(t *testing.T) {
 	if b.key.address < a.key.address {
 		a, b = b, a
 	}
-	for _, path := range []string{"/parlance/stats", "/parlance/ready"} {
+	for _, path := range []string{"/parlance/stats", "/parlance/ready", "/parlance/edges"} {
 		status, body := ask(t, admin(), "GET", path)
 		var list []struct{ Journal string }
 		if err := json.Unmarshal([]byte(body), &list); err != nil || status != http.StatusOK {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 
+	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/edge"
 )
 
@@ -32,6 +34,10 @@ type App struct {
 	// How long runs may go on when the process exits or the journal is
 	// configured away; what then still runs is ended with a reason. Default: 30s.
 	Drain caddy.Duration `json:"drain,omitempty"`
+
+	// What operators call this process among those on the same journal. It holds
+	// from the start of the process. Default: the host's name.
+	Edge string `json:"edge,omitempty"`
 
 	logger *slog.Logger
 	place  place
@@ -66,6 +72,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return errors.New("drain must not be negative")
 	}
 	var err error
+	if a.Edge, err = edgeName(a.Edge); err != nil {
+		return fmt.Errorf("edge: %w", err)
+	}
 	if a.place, err = a.Journal.place(ctx); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
@@ -80,6 +89,23 @@ func (a *App) Provision(ctx caddy.Context) error {
 	return errors.Join(bus.On("started", listener(a.activate)), bus.On("stopping", listener(a.exit)))
 }
 
+// edgeName fills in what an edge is called.
+func edgeName(name string) (string, error) {
+	name, err := replaced(name)
+	if err != nil {
+		return "", err
+	}
+	if name == "" {
+		if name, err = os.Hostname(); err != nil || !chat.ValidID(name) {
+			name = "edge"
+		}
+	}
+	if !chat.ValidID(name) {
+		return "", errors.New("not a name of 1 to 128 characters")
+	}
+	return name, nil
+}
+
 // Start opens the hub, or takes the one that an earlier configuration has. No
 // hub is wanted without handlers. A Redis that is away is no reason to fail:
 // readiness says so, and the hub heals by itself.
@@ -87,7 +113,7 @@ func (a *App) Start() error {
 	if len(a.handlers) == 0 {
 		return nil
 	}
-	hub, err := acquire(a.place, a.logger)
+	hub, err := acquire(a.place, a.Edge, a.logger)
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //		journal file [<dir>]
 //		journal redis <url> { ... }
 //		drain   <duration>
+//		edge    <name>
 //	}
 //
 // What stands in the inner blocks is said at the functions that read them.
@@ -50,6 +51,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return readBlock(d, "parlance", map[string]option{
 		"journal": once(func() error { return a.readJournal(d) }),
 		"drain":   duration(d, &a.Drain, false),
+		"edge":    text(d, &a.Edge),
 	}, nil)
 }
 

@@ -157,10 +157,25 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	if err := h.app.wait(r.Context()); err != nil {
 		return caddyhttp.Error(http.StatusServiceUnavailable, err)
 	}
+	if h.opens(r) {
+		if reason := h.app.notReady(r.Context()); reason != "" {
+			w.Header().Set("Retry-After", "5")
+			http.Error(w, "try again later: "+reason, http.StatusServiceUnavailable)
+			return nil
+		}
+	}
 	if h.app.hub.hub.Serve(h.site, w, r, h.credentials(r)) {
 		return nil
 	}
 	return next.ServeHTTP(w, r)
+}
+
+// opens says whether a request would open a socket: a load balancer that has
+// not asked yet, or a client without one, shall hear at once that it cannot be
+// served. Requests of a polling session that is open carry its sid.
+func (h *Handler) opens(r *http.Request) bool {
+	p := h.site.Pilotoo
+	return p != nil && r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, p.Path) && r.URL.Query().Get("sid") == ""
 }
 
 // credentials copies what tells who sent the request, with what Caddy knows: the

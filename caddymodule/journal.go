@@ -11,6 +11,7 @@ import (
 
 	"github.com/parlance-gateway/parlance/internal/journal"
 	"github.com/parlance-gateway/parlance/internal/journal/filejournal"
+	"github.com/parlance-gateway/parlance/internal/journal/redisjournal"
 )
 
 // The kinds of journals.
@@ -90,5 +91,5 @@ func (p place) open(ctx context.Context, now *redisNow, logger *slog.Logger) (jo
 		return filejournal.Open(ctx, filejournal.Options{Dir: p.key.address, Logger: logger})
 	}
 	now.to(p.redis)
-	return openRedis(ctx, now.options(p.redis.options, logger))
+	return redisjournal.Open(now.options(p.redis.options, logger))
 }

@@ -13,7 +13,7 @@ const scrapeTimeout = 2 * time.Second
 
 // metrics counts, at each scrape, what lives on the process's hubs. There is one
 // for all configurations: Caddy has a registry for each.
-type metrics struct{ ready, sockets, rooms, runs *prometheus.Desc }
+type metrics struct{ ready, sockets, rooms, runs, members, edges *prometheus.Desc }
 
 var gauges = newMetrics()
 
@@ -26,6 +26,8 @@ func newMetrics() *metrics {
 		sockets: desc("sockets", "Sockets of this process."),
 		rooms:   desc("rooms", "Threads that are open in this process."),
 		runs:    desc("runs", "Runs that this process owns."),
+		members: desc("members", "Members of this process's rooms.", "dialect"),
+		edges:   desc("edges", "Living edges on the journal."),
 	}
 }
 
@@ -40,7 +42,7 @@ func registerMetrics(r prometheus.Registerer) error {
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.ready, m.sockets, m.rooms, m.runs} {
+	for _, d := range []*prometheus.Desc{m.ready, m.sockets, m.rooms, m.runs, m.members, m.edges} {
 		out <- d
 	}
 }
@@ -63,11 +65,17 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		gauge(m.sockets, s.Sockets)
 		gauge(m.rooms, s.Rooms)
 		gauge(m.runs, s.Runs)
+		for dialect, n := range p.hub.Members() {
+			gauge(m.members, n, dialect)
+		}
 		if p.hub.Ready(ctx) != nil {
 			gauge(m.ready, 0)
 			continue
 		}
 		gauge(m.ready, 1)
+		if edges, err := p.hub.Edges(ctx); err == nil {
+			gauge(m.edges, len(edges))
+		}
 	}
 }
 

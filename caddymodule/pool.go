@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -43,6 +44,7 @@ const (
 // pooled is a hub in the pool.
 type pooled struct {
 	key   hubKey
+	name  string // of this edge
 	hub   *edge.Hub
 	log   *logSwitch
 	redis redisNow     // in use where the journal is in Redis
@@ -57,12 +59,12 @@ type pooled struct {
 
 // acquire takes the hub of a place from the pool, opening its journal if nobody
 // has it. Each success is given back by hubs.Delete.
-func acquire(at place, logger *slog.Logger) (*pooled, error) {
+func acquire(at place, name string, logger *slog.Logger) (*pooled, error) {
 	v, _, err := hubs.LoadOrNew(at.key, func() (caddy.Destructor, error) {
 		if at.redis == nil { // two hubs on one Redis are two edges
 			leaving.wait(at.key)
 		}
-		return open(at, logger)
+		return open(at, name, logger)
 	})
 	if err != nil {
 		return nil, err
@@ -70,16 +72,30 @@ func acquire(at place, logger *slog.Logger) (*pooled, error) {
 	return v.(*pooled), nil
 }
 
-func open(at place, logger *slog.Logger) (*pooled, error) {
-	p := &pooled{key: at.key, log: newLogSwitch(logger.Handler()), closed: make(chan struct{})}
+func open(at place, name string, logger *slog.Logger) (*pooled, error) {
+	p := &pooled{key: at.key, name: name, log: newLogSwitch(logger.Handler()), closed: make(chan struct{})}
 	j, err := at.open(context.Background(), &p.redis, slog.New(p.log))
 	if err != nil {
 		return nil, err
 	}
 	p.ctx, p.hurry = context.WithCancel(context.Background())
-	p.hub = edge.NewHub(j, edge.Options{Logger: slog.New(p.log)})
+	p.hub = edge.NewHub(j, edge.Options{Logger: slog.New(p.log), Name: name, Version: version(), Shared: at.redis != nil})
 	p.drain.Store(int64(defaultDrain))
 	return p, nil
+}
+
+// version is that of Parlance in this program, or "" if nobody gave it one.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, m := range info.Deps {
+		if m.Path == "github.com/parlance-gateway/parlance" {
+			return m.Version
+		}
+	}
+	return ""
 }
 
 // follow lets the hub log as the current configuration says, drain so long, and
@@ -112,13 +128,17 @@ func (p *pooled) end() {
 	ctx, cancel := context.WithTimeout(p.ctx, drain)
 	defer cancel()
 	stats := p.hub.Stats()
-	spread := min(drain, time.Duration(stats.Sockets)*time.Second/comeBack)
 	logger := slog.New(p.log)
 	logger.Info("draining", "journal", p.key.String(), "sockets", stats.Sockets, "runs", stats.Runs, "limit", drain)
-	p.hub.Drain(ctx, spread)
+	p.hub.Drain(ctx, p.spread())
 	if err := p.hub.Close(); err != nil {
 		logger.Error("closing", "journal", p.key.String(), "error", err)
 	}
+}
+
+// spread is the time over which sockets are told to come back.
+func (p *pooled) spread() time.Duration {
+	return min(time.Duration(p.drain.Load()), time.Duration(p.hub.Stats().Sockets)*time.Second/comeBack)
 }
 
 // Destruct is called when no configuration uses the hub any more. At exit it

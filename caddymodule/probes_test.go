@@ -44,7 +44,7 @@ func TestProbes(t *testing.T) {
 	probe("DELETE", "/livez", 405, "")
 	probe("GET", "/ready/", 418, "")
 	probe("GET", "/readyz", 418, "")
-	p.draining.Store(true)
+	p.letGo()
 	probe("GET", "/ready", 503, "draining\n")
 	probe("HEAD", "/ready", 503, "")
 	probe("GET", "/livez", 200, "ok\n")

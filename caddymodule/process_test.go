@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -209,6 +210,30 @@ func (p *process) stats() []hubStats {
 		p.t.Fatalf("stats: %d %s", status, body)
 	}
 	return list
+}
+
+// order sends a command to the admin endpoint.
+func (p *process) order(path string) (int, string) {
+	p.t.Helper()
+	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, "http://"+p.admin+path, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return p.do(r)
+}
+
+// lists asks the admin endpoint until its answer has all the texts.
+func (p *process) lists(path string, texts ...string) string {
+	p.t.Helper()
+	var body string
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		_, body = p.get("http://" + p.admin + path)
+		if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(body, text) }) {
+			return body
+		}
+	}
+	p.t.Fatalf("%s has not all of %q: %s", path, texts, body)
+	return ""
 }
 
 // poll opens a session and a request that waits for its events; the channel is

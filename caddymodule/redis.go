@@ -2,9 +2,11 @@ package caddymodule
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,9 +21,9 @@ import (
 // `{env.NAME}` and `{file./path}` are replaced in every text when the
 // configuration is loaded; keep secrets in them.
 type Redis struct {
-	// The address: `redis://host:6379/0`, or `rediss://host:6380/0` over TLS. It
-	// may carry a user and a password. For `sentinel` it is one of the Sentinels,
-	// for `cluster` one of the nodes.
+	// The address: `redis://host:6379/0`, `rediss://host:6380/0` over TLS, or
+	// `unix:///path`. It may carry a user and a password. For `sentinel` it names
+	// Sentinels, for `cluster` nodes, with commas between.
 	URL string `json:"url"`
 
 	// The user, where the URL has none. Default: that of the password alone.
@@ -133,7 +135,7 @@ func (r *Redis) place() (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	o, err := parseURL(c.URL)
+	o, err := redisjournal.ParseURL(c.URL)
 	if err != nil {
 		return place{}, fmt.Errorf("url: %w", err)
 	}
@@ -153,7 +155,8 @@ func (r *Redis) place() (place, error) {
 	}
 	p.options = o
 	key := hubKey{kind: kindRedis, address: address(o), prefix: o.Prefix}
-	key.how = strconv.Itoa(o.Partitions) + " " + secured
+	// What Sentinels ask for is asked of the configuration once.
+	key.how = fmt.Sprintf("%d %s %x", o.Partitions, secured, sha256.Sum256([]byte(p.secrets.sentinelUser+"\x00"+p.secrets.sentinelPassword)))
 	return place{key: key, redis: p}, nil
 }
 
@@ -227,9 +230,17 @@ func (r *Redis) credentials(o *redisjournal.Options, p *redisPlace) error {
 
 // reach says which servers there are.
 func (r *Redis) reach(o *redisjournal.Options) error {
+	socket := strings.HasPrefix(o.Addresses[0], "/")
+	for _, a := range o.Addresses {
+		if host, _, err := net.SplitHostPort(a); !socket && (err != nil || !validHost(host)) {
+			return errors.New("url: what stands for its host is neither a name nor an address")
+		}
+	}
 	switch s, c := r.Sentinel, r.Cluster; {
 	case s != nil && c != nil:
 		return errors.New("sentinel and cluster exclude each other")
+	case socket && (s != nil || c != nil || r.TLS != nil):
+		return errors.New("a socket of this machine goes with neither sentinel nor cluster nor tls")
 	case s != nil:
 		if s.Master == "" || strings.ContainsAny(s.Master, " \t\r\n/") {
 			return errors.New("sentinel: the name of the master is missing or has spaces")
@@ -242,6 +253,8 @@ func (r *Redis) reach(o *redisjournal.Options) error {
 		}
 		o.Cluster = true
 		return further(o, c.Addresses, "6379")
+	case len(o.Addresses) > 1:
+		return errors.New("the url names several hosts: say what they are by sentinel or cluster")
 	}
 	return nil
 }
@@ -253,7 +266,7 @@ func further(o *redisjournal.Options, list []string, port string) error {
 		if err != nil {
 			host, p = strings.Trim(a, "[]"), port
 		}
-		if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 || host == "" || strings.ContainsAny(host, " /@?#,") {
+		if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 || !validHost(host) {
 			return errors.New("an address is written host:port")
 		}
 		o.Addresses = append(o.Addresses, net.JoinHostPort(host, p))
@@ -264,6 +277,21 @@ func further(o *redisjournal.Options, list []string, port string) error {
 		return fmt.Errorf("more than %d addresses: some are enough, the others are found through them", maxAddresses)
 	}
 	return nil
+}
+
+// validHost says whether s is a name, an IPv4 address, or an IPv6 address that
+// may have a zone.
+func validHost(s string) bool {
+	if _, err := netip.ParseAddr(s); err == nil {
+		return true
+	}
+	for i := range len(s) {
+		c := s[i]
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' || c == '_') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 253
 }
 
 // keep says how threads are kept.
@@ -332,6 +360,8 @@ func address(o redisjournal.Options) string {
 	switch {
 	case o.Master != "":
 		return fmt.Sprintf("%s+sentinel://%s/%s/%d", scheme, at, o.Master, o.DB)
+	case strings.HasPrefix(at, "/"):
+		return fmt.Sprintf("unix://%s?db=%d", at, o.DB)
 	case o.Cluster:
 		return fmt.Sprintf("%s+cluster://%s", scheme, at)
 	}

@@ -68,6 +68,8 @@ func TestRedisOptions(t *testing.T) {
 		{"server_name", "rediss://10.0.0.1 {\ntls {\nserver_name redis.example.com\n}\n}", "redis rediss://10.0.0.1:6379/0 parlance", redisSecrets{}, func(p *redisPlace) bool {
 			return p.options.TLS.ServerName == "redis.example.com"
 		}},
+		{"a socket of this machine", "unix:///run/redis.sock", "redis unix:///run/redis.sock?db=0 parlance", redisSecrets{}, nil},
+		{"sentinels in the url", "redis://b:26379,a:26379 {\nsentinel main\n}", "redis redis+sentinel://a:26379,b:26379/main/0 parlance", redisSecrets{}, nil},
 		{"sentinel", "redis://b:26379 {\nsentinel main a c:1\n}", "redis redis+sentinel://a:26379,b:26379,c:1/main/0 parlance", redisSecrets{}, func(p *redisPlace) bool {
 			return p.options.Master == "main" && len(p.options.Addresses) == 3
 		}},
@@ -119,6 +121,8 @@ func TestRedisRefused(t *testing.T) {
 		{"many replicas", "redis://localhost {\nsync replicas 65\n}", "replicas must be 1 to 64"},
 		{"a short retention", "redis://localhost {\nretention idle 1s\n}", "retention: idle must be at least 1m"},
 		{"sentinel and cluster", "redis://localhost {\nsentinel main\ncluster\n}", "sentinel and cluster exclude each other"},
+		{"two hosts that are nothing together", "redis://a,b", "the url names several hosts: say what they are"},
+		{"a cluster at a socket", "unix:///run/redis.sock {\ncluster\n}", "a socket of this machine goes with neither"},
 		{"a database of a cluster", "redis://localhost/1 {\ncluster\n}", "a cluster has no numbered databases"},
 		{"a url as an address", "redis://localhost {\ncluster redis://:hunter2@localhost\n}", "an address is written host:port"},
 		{"a master with a space", "redis://localhost {\nsentinel \"a b\"\n}", "sentinel: the name of the master"},
@@ -178,6 +182,10 @@ func TestRedisHubs(t *testing.T) {
 		if got := key(strings.Replace(base, change[0], change[1], 1)); got == was {
 			t.Errorf("%s is still %+v", name, got)
 		}
+	}
+	sentinels := "redis://a {\nsentinel main {\npassword one\n}\n}"
+	if key(sentinels) == key(strings.Replace(sentinels, "password one", "password two", 1)) {
+		t.Error("the Sentinels' password, which is asked for once, is still the same hub")
 	}
 	certificate(t, dir, "one")
 	if key(base) == was {
