@@ -24,10 +24,10 @@ func full(k Kind) Body {
 		Log: 8, Ran: &Ran{Status: RunCancelled, By: by, Log: 7, Started: 1, Ended: 2},
 	}
 	i := &Interrupt{
-		ID: "i", Kind: InterruptOTP, Upstream: "u", Call: "c", Tool: "t", Payload: v, Schema: v, Deadline: 9,
+		ID: "i", Kind: InterruptOTP, Upstream: "u", Call: "c", Tool: "t", Payload: v, Schema: v, Deadline: 9, Otherwise: v,
 		Status: InterruptDeclined, Answer: jsontext.Value(`null`), By: by, Segment: 1,
 	}
-	tools := []ClientTool{{Name: "n", Description: "d", Arguments: v, Kind: ToolBlocking, Result: v}}
+	tools := []ClientTool{{Name: "n", Description: "d", Arguments: v, Kind: ToolBlocking, Result: v, Otherwise: v}}
 	task := Task{ID: "k", Status: "running", Title: "t", Parent: "p", Child: "c", Call: "l", Created: 1, Updated: 2}
 	switch k {
 	case KindThread:
