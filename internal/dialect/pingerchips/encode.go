@@ -11,6 +11,9 @@ import (
 // Variant is the protocol's one version as rooms see it.
 type Variant struct{}
 
+// Dialect names the protocol where members of a room are listed.
+func (Variant) Dialect() string { return name }
+
 // Encode implements room.Variant. It returns an *Encoded, or nil for a record
 // that is not in the log.
 func (Variant) Encode(c *room.Change) any {
