@@ -14,7 +14,8 @@ const (
 	// recentTags is how many applied records are remembered by tag, to tell an
 	// echo from a foreign record.
 	recentTags = 1024
-	// sightings is how many records of epochs to come are remembered.
+	// sightings is how many records of epochs to come are remembered that do not
+	// follow each other.
 	sightings = 64
 	// holePatience is how long a hole may wait for a late notice, in ms.
 	holePatience = 20
@@ -80,6 +81,14 @@ func (g sighting) in(snap *journal.Snapshot) bool {
 	return at <= first || snap.Records[at-first-1].Tag == g.cursor.Tag
 }
 
+// foreign says that the snapshot has another record where one was seen: one of
+// the two is of a history that was lost, whichever was first.
+func (g sighting) foreign(snap *journal.Snapshot) bool {
+	at, newest := g.cursor.Pos, snap.Meta.Pos
+	first := newest - uint64(len(snap.Records))
+	return g.cursor.Epoch == snap.Meta.Epoch && at > first && at <= newest && snap.Records[at-first-1].Tag != g.cursor.Tag
+}
+
 // Step is what a sequencer asks for after an input.
 type Step struct {
 	// Applied are the records that were applied, in order, with the states
@@ -120,12 +129,7 @@ func (q *Sequencer) Notice(n journal.Notice, now int64) Step {
 	case n.Resync, n.Deleted, n.Reset, !q.Ready, n.Epoch != q.Epoch:
 		// Nothing here can be judged without the store.
 		q.want = true
-		if i := len(n.Records) - 1; i >= 0 {
-			if len(q.ahead) >= sightings {
-				q.ahead = q.ahead[1:]
-			}
-			q.ahead = append(q.ahead, sighting{journal.Cursor{Epoch: n.Epoch, Pos: n.Records[i].Pos, Tag: n.Records[i].Tag}, n.Rev})
-		}
+		q.sight(&n)
 	default:
 		if later(n.Rev, q.Rev) {
 			q.Rev = n.Rev
@@ -140,6 +144,29 @@ func (q *Sequencer) Notice(n journal.Notice, now int64) Step {
 	}
 	s.Load = q.load(now).Load
 	return s
+}
+
+// sight remembers the newest record of a notice that cannot be judged yet. One
+// that follows what was seen before stands for that too: its tag is made of all
+// tags before it.
+func (q *Sequencer) sight(n *journal.Notice) {
+	if len(n.Records) == 0 {
+		return
+	}
+	first, last := n.Records[0], n.Records[len(n.Records)-1]
+	g := sighting{journal.Cursor{Epoch: n.Epoch, Pos: last.Pos, Tag: last.Tag}, n.Rev}
+	before := journal.Cursor{Epoch: n.Epoch, Pos: first.Pos - 1, Tag: first.Prev}
+	if i := slices.IndexFunc(q.ahead, func(a sighting) bool { return a.cursor == before }); i >= 0 {
+		if later(q.ahead[i].rev, g.rev) {
+			g.rev = q.ahead[i].rev
+		}
+		q.ahead[i] = g
+		return
+	}
+	if len(q.ahead) >= sightings {
+		q.ahead = slices.Delete(q.ahead, 0, 1)
+	}
+	q.ahead = append(q.ahead, g)
 }
 
 func later(a, b journal.Rev) bool { return a.N > b.N }
@@ -244,7 +271,7 @@ func (q *Sequencer) load(now int64) Step {
 		return Step{}
 	}
 	q.want, q.loading, q.checked = false, true, now
-	q.from, q.base, q.revSent, q.aheadSent = q.Cursor(), q.State, q.Rev, slices.Clip(q.ahead)
+	q.from, q.base, q.revSent, q.aheadSent = q.Cursor(), q.State, q.Rev, slices.Clone(q.ahead)
 	c := q.from
 	return Step{Load: &c}
 }
@@ -296,7 +323,8 @@ func (q *Sequencer) Loaded(snap journal.Snapshot, now int64) Step {
 		q.drain(&s)
 	}
 	if s.Reset == nil && snap.Exists {
-		if slices.ContainsFunc(q.aheadSent, func(g sighting) bool { return !g.in(&snap) }) {
+		if slices.ContainsFunc(q.aheadSent, func(g sighting) bool { return !g.in(&snap) }) ||
+			slices.ContainsFunc(q.ahead, func(g sighting) bool { return g.foreign(&snap) }) {
 			q.prove(snap, &s)
 		}
 		q.ahead = slices.DeleteFunc(slices.Clone(q.ahead), func(g sighting) bool {

@@ -36,8 +36,10 @@ type proc struct {
 	dead   bool
 	rooms  []*openRoom
 	owners []*attempt
-	sweep  conductor.Sweep
-	lanes  map[chat.Key]int64
+	// restoring are attempts whose run the store may have lost.
+	restoring []*attempt
+	sweep     conductor.Sweep
+	lanes     map[chat.Key]int64
 }
 
 func (e *edge) boot() {

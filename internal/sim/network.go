@@ -40,19 +40,21 @@ func ask[T any](p *proc, lane *chat.Key, exec func() T, done func(v T, ok bool))
 			done(v, ok)
 		}
 	}
+	// What is under way is under way to one server: another never gets it.
+	server := w.store.falls
 	arrive := w.now + w.delay()
 	if lane != nil {
 		arrive = max(arrive, p.lanes[*lane])
 		p.lanes[*lane] = arrive
 	}
 	w.after(arrive-w.now, func() {
-		if !w.reaches(p.e) {
+		if !w.reaches(p.e) || w.store.falls != server {
 			return
 		}
 		v := exec()
 		if !w.calm && w.chance(0.01) {
 			w.after(w.between(1, lateCopy), func() {
-				if !w.store.down {
+				if !w.store.down && w.store.falls == server {
 					w.count("late copy")
 					exec()
 				}

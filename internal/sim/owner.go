@@ -32,8 +32,9 @@ func (p *proc) own(key chat.Key, epoch, fence uint64, st *chat.State, id string)
 	if run == nil {
 		panic("sim: no run to own")
 	}
-	for _, a := range p.owners {
-		if a.o.Run == run.ID && a.o.Fence == fence && a.o.Epoch == epoch {
+	// As in the conductor, an attempt is this edge's until it has let go of all.
+	for _, a := range slices.Concat(p.owners, p.restoring) {
+		if a.o.Key == key && a.o.Run == run.ID && a.o.Fence == fence {
 			return
 		}
 	}
@@ -178,11 +179,13 @@ func (a *attempt) lostBy(r result) {
 func (a *attempt) restore() {
 	p := a.p
 	p.e.w.count("restore")
+	p.restoring = append(p.restoring, a)
 	held := a.held.Run(a.o.Run)
 	p.run(&conductor.Command{
 		ID: p.command(), Key: a.o.Key, IDs: []string{held.Message, held.Answer, chat.RunNode(held.ID)},
 		Decide: conductor.DecideRestore(conductor.Held{Run: held, Born: a.born, Boot: p.boot, Fence: a.o.Fence}, p.now()),
 	}, patient, func(r result) {
+		p.restoring = slices.DeleteFunc(p.restoring, func(x *attempt) bool { return x == a })
 		if errors.Is(r.err, conductor.ErrBusy) {
 			a.restore()
 		}
