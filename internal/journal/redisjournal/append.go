@@ -26,6 +26,12 @@ func (j *Journal) publish(size int) (how uint8) {
 	return how
 }
 
+// appendHead is what the script reads first.
+func (j *Journal) appendHead(a *journal.Append, size int) []byte {
+	return packer(make([]byte, 0, 64)).u64(a.Epoch).u64(a.Fence).u48(a.W).u64(a.Tag).u64(a.Tag).
+		u48(j.shift()).u8(j.publish(size)).u16(j.schema)
+}
+
 // Append implements journal.Journal.
 func (j *Journal) Append(ctx context.Context, a journal.Append) (journal.Appended, error) {
 	if err := a.Check(); err != nil {
@@ -40,14 +46,12 @@ func (j *Journal) Append(ctx context.Context, a journal.Append) (journal.Appende
 	if err != nil {
 		return journal.Appended{}, err
 	}
-	head := packer(make([]byte, 0, 64)).u64(a.Epoch).u64(a.Fence).u48(a.W).u64(a.Tag).u64(a.Tag).
-		u48(j.shift()).u8(j.publish(size)).u16(j.schema)
 	var owner packer // with its length, as the meta has it
 	if a.Owner != "" {
 		owner = owner.text(a.Owner)
 	}
 	args := make([]any, 0, 4+len(entries))
-	args = append(args, []byte(head), a.Run, []byte(owner), k.channel)
+	args = append(args, j.appendHead(&a, size), a.Run, []byte(owner), k.channel)
 	for _, e := range entries {
 		args = append(args, e)
 	}
