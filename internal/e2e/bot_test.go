@@ -79,6 +79,10 @@ func ordered(message string) (numbers map[string]int, words map[string]bool) {
 }
 
 func (b *bot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		b.tell(w, r.URL.Query().Get("run"))
+		return
+	}
 	var in struct {
 		Thread   string `json:"threadId"`
 		Run      string `json:"runId"`
@@ -109,6 +113,18 @@ func (b *bot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer b.mu.Unlock()
 	b.open--
 	c.Over, c.Whole = true, whole
+}
+
+// tell answers scripts with what each call for a run was given as answers.
+func (b *bot) tell(w http.ResponseWriter, run string) {
+	calls, _ := b.books()
+	told := [][]answerGiven{}
+	for _, c := range calls {
+		if c.Segment == run {
+			told = append(told, c.Answers)
+		}
+	}
+	_ = json.NewEncoder(w).Encode(told)
 }
 
 func (b *bot) began(segment, message string, words int, answers []answerGiven) *call {

@@ -168,6 +168,27 @@ var faults = []fault{
 		pause(ctx, between(r, 100, 2500))
 		return c.Do(context.WithoutCancel(ctx), "REPLICAOF", "NO", "ONE").Err()
 	}),
+	onStore("OOM", "F10", func(ctx context.Context, c *redis.Client, r *rand.Rand) error {
+		return setFor(ctx, c, between(r, 200, 3000), "maxmemory", "1", "0")
+	}),
+	onStore("NOREPLICAS", "F5 F15", func(ctx context.Context, c *redis.Client, r *rand.Rand) error {
+		return setFor(ctx, c, between(r, 200, 3000), "min-replicas-to-write", "1", "0")
+	}),
+	onStore("NOAUTH", "F14", func(ctx context.Context, c *redis.Client, r *rand.Rand) error {
+		if err := c.ConfigSet(ctx, "requirepass", "another").Err(); err != nil {
+			return err
+		}
+		// Who is connected stays who he is, so all must come anew.
+		if err := c.Do(ctx, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
+			return err
+		}
+		pause(ctx, between(r, 200, 3000))
+		o := *c.Options()
+		o.Password = "another"
+		in := redis.NewClient(&o)
+		defer in.Close()
+		return in.ConfigSet(context.WithoutCancel(ctx), "requirepass", "").Err()
+	}),
 	{kind: "store hangs", ids: "F8 F19", do: func(ctx context.Context, f *fleet, _ *edge, r *rand.Rand) error {
 		f.store.Signal(syscall.SIGSTOP)
 		pause(ctx, between(r, 200, 8000))
@@ -209,6 +230,15 @@ func busyScript(ctx context.Context, c *redis.Client, r *rand.Rand) error {
 	}
 	<-done
 	return nil
+}
+
+// setFor gives a setting another value for a while.
+func setFor(ctx context.Context, c *redis.Client, d time.Duration, name, value, old string) error {
+	if err := c.ConfigSet(ctx, name, value).Err(); err != nil {
+		return err
+	}
+	pause(ctx, d)
+	return c.ConfigSet(context.WithoutCancel(ctx), name, old).Err()
 }
 
 // freeze stops the process as a debugger or a starved host would, and lets it

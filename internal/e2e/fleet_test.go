@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ type fleet struct {
 	t     *testing.T
 	edges []*edge
 	bot   *bot
+	dir   string            // Caddy's storage, which all share
 	store *redistest.Server // what stands behind the proxies, or nil
 }
 
@@ -53,7 +55,7 @@ func newFleet(t *testing.T, n int, config ...string) *fleet {
 			t.Fatal(err)
 		}
 		t.Cleanup(p.Stop)
-		f.join(p, "redis redis://"+p.Listen, "")
+		f.join(p, "redis redis://"+p.Listen)
 	}
 	f.start()
 	return f
@@ -65,16 +67,19 @@ func fleetOn(t *testing.T, n int, journal string, change ...string) *fleet {
 	t.Helper()
 	f := &fleet{t: t, bot: newBot(t)}
 	for range n {
-		f.join(nil, journal, "", change...)
+		f.join(nil, journal, change...)
 	}
 	f.start()
 	return f
 }
 
 // join adds an edge that is not started yet.
-func (f *fleet) join(p *toxiproxy.Proxy, journal, _ string, change ...string) {
+func (f *fleet) join(p *toxiproxy.Proxy, journal string, change ...string) {
 	f.t.Helper()
-	g := &gateway{t: f.t, dir: f.t.TempDir(), log: new(output)}
+	if f.dir == "" {
+		f.dir = f.t.TempDir()
+	}
+	g := &gateway{t: f.t, dir: f.dir, log: new(output)}
 	g.base, g.admin = fmt.Sprintf("http://127.0.0.1:%d", redistest.FreePort(f.t)), fmt.Sprintf("http://127.0.0.1:%d", redistest.FreePort(f.t))
 	g.conf = filepath.Join(f.t.TempDir(), "Caddyfile")
 	g.configure(strings.NewReplacer(append(change, "JOURNAL", journal, "AGENT", f.bot.srv.URL)...).Replace(fleetSite))
@@ -127,6 +132,30 @@ func (e *edge) unready() string {
 		return resp.Status
 	}
 	return ""
+}
+
+// alive is an error if the edge does not say that it lives.
+func (e *edge) alive() error {
+	resp, err := http.Get(e.base + "/health")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("an edge says of its health: %s", resp.Status)
+	}
+	return nil
+}
+
+// change writes another Caddyfile, for the next reload or boot.
+func (e *edge) change(old, with string) {
+	conf, err := os.ReadFile(e.conf)
+	if err == nil {
+		err = os.WriteFile(e.conf, []byte(strings.ReplaceAll(string(conf), old, with)), 0o600)
+	}
+	if err != nil {
+		e.t.Error(err)
+	}
 }
 
 // bases are the addresses of all edges.

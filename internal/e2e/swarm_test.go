@@ -112,6 +112,13 @@ func (s *swarm) take(n note) {
 	s.check.take(n)
 }
 
+// lossy tells the checker that the store may lose what it acknowledged.
+func (s *swarm) lossy() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.check.lossy = true
+}
+
 // stop lets the swarm send no more.
 func (s *swarm) stop() { _, _ = io.WriteString(s.in, "stop\n") }
 

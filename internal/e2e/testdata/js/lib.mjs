@@ -51,9 +51,12 @@ export class Browser {
     assert.equal(r.status, 201, await r.clone().text());
     return (await r.json()).id;
   }
-  /** A connected socket that keeps what it is told. */
-  async window({ transports = ["websocket"], forceNew = true, wait = true } = {}) {
-    const s = io(this.base, { transports, forceNew, extraHeaders: { cookie: this.cookie }, reconnectionDelay: 50, reconnectionDelayMax: 200 });
+  /**
+   * A connected socket that keeps what it is told; at is where, if not the
+   * browser's own base, and cookie one more than the browser has.
+   */
+  async window({ transports = ["websocket"], forceNew = true, wait = true, at = this.base, cookie = "", agent } = {}) {
+    const s = io(at, { transports, forceNew, ...(agent ? { agent } : {}), extraHeaders: { cookie: [this.cookie, cookie].filter(Boolean).join("; ") }, reconnectionDelay: 50, reconnectionDelayMax: 200 });
     open.add(s);
     s.events = []; s.errors = []; s.tasks = []; s.hellos = []; s.order = [];
     s.on("protocol:hello", (h) => { s.hellos.push(h); s.order.push("hello"); });

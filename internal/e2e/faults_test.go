@@ -1,0 +1,132 @@
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// How much TestFaults does: the default is CI's part. By hand, for instance:
+//
+//	go test ./internal/e2e -run TestFaults -timeout 0 -faults 10000 -faultseed 1
+var (
+	faultCount = flag.Int("faults", 60, "how many faults TestFaults injects")
+	faultSeed  = flag.Int64("faultseed", 0, "where the faults' dice begin; 0 is the time of day")
+	faultKinds = flag.String("faultkinds", "", "only kinds of faults that contain this")
+	failovers  = flag.Int("failovers", 1, "how often the store fails over in each test of failovers")
+	faultRound = flag.Int("faultround", 30, "how many faults a round has, after which all must come to rest")
+)
+
+// storm injects faults into a fleet, several at a time, each on another target.
+type storm struct {
+	f     *fleet
+	r     *rand.Rand
+	store sync.Mutex // held by whatever is done to the store
+	wg    sync.WaitGroup
+
+	mu    sync.Mutex
+	count map[string]int
+	errs  []error
+}
+
+// pickFault draws a fault of the kinds that are wanted.
+func (s *storm) pickFault() fault {
+	for {
+		c := faults[s.r.IntN(len(faults))]
+		if strings.Contains(c.kind, *faultKinds) && (!c.heavy || *faultKinds != "" || s.r.IntN(3) == 0) {
+			return c
+		}
+	}
+}
+
+// inject starts n faults, some hundred ms apart, and waits until all are over.
+func (s *storm) inject(ctx context.Context, n int) {
+	for range n {
+		c := s.pickFault()
+		var e *edge
+		busy := &s.store
+		if c.edge {
+			e = s.f.edges[s.r.IntN(len(s.f.edges))]
+			busy = &e.busy
+		}
+		r := rand.New(rand.NewPCG(s.r.Uint64(), s.r.Uint64()))
+		gap := between(s.r, 50, 500)
+		busy.Lock() // at most one for each target: the dice wait for it
+		s.wg.Go(func() {
+			defer busy.Unlock()
+			err := c.do(ctx, s.f, e, r)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.count[c.kind]++
+			if err != nil {
+				s.errs = append(s.errs, fmt.Errorf("%s: %w", c.kind, err))
+			}
+		})
+		pause(ctx, gap)
+	}
+	s.wg.Wait()
+}
+
+// TestFaults breaks edges, the store and the ways between them while a crowd
+// talks, and holds what everybody saw to what must always hold: nothing lost,
+// nothing twice, nothing out of order, one end for each run, in time.
+func TestFaults(t *testing.T) {
+	seed := *faultSeed
+	if seed == 0 {
+		seed = time.Now().UnixNano() % 1_000_000
+	}
+	t.Logf("-faultseed %d", seed)
+	f := newFleet(t, 3)
+	s := &storm{f: f, r: rand.New(rand.NewPCG(uint64(seed), 1)), count: map[string]int{}}
+	var sum figures
+	bad := 0
+	for done, round := 0, int64(0); done < *faultCount; round++ {
+		n := min(*faultRound, *faultCount-done)
+		done += n
+		crowd := startSwarm(t, crowd{
+			Edges: f.bases(), Seed: seed*1000 + round, Threads: 6, Windows: 4, Polling: 2, Kinds: allKinds, Remove: true,
+		})
+		<-crowd.begun
+		s.inject(t.Context(), n)
+		f.serving()
+		crowd.healed()
+		crowd.stop()
+		found, seen := crowd.verdict(f.bot)
+		sum.add(seen)
+		if bad += len(found); len(found) > 0 {
+			t.Errorf("round %d of seed %d, %d violations:", round, seed, len(found))
+			for _, v := range found[:min(len(found), 20)] {
+				t.Error(v)
+			}
+		}
+		for _, err := range s.errs {
+			t.Error(err)
+		}
+		s.errs = nil
+		if bad > 100 {
+			break
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(s.count)) {
+		t.Logf("%5d %s", s.count[k], k)
+	}
+	calls, _ := f.bot.books()
+	t.Logf("%d events, %d runs, %d sends, %d agent calls, %d connections, %d histories, %d violations",
+		sum.events, sum.runs, sum.sends, len(calls), sum.connections, sum.histories, bad)
+}
+
+func (f *figures) add(o figures) {
+	f.events += o.events
+	f.connections += o.connections
+	f.histories += o.histories
+	f.runs += o.runs
+	f.sends += o.sends
+	f.epochs += o.epochs
+}
