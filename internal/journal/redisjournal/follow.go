@@ -1,0 +1,164 @@
+package redisjournal
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/journal"
+)
+
+const (
+	// maxWaiting bounds what waits to be decoded for one thread, in notices,
+	// maxWaitingBytes in bytes (a single notice may be larger). Beyond these all
+	// of it gives way to one Resync.
+	maxWaiting      = 256
+	maxWaitingBytes = 4 << 20
+	// linger is how long a channel stays subscribed after its last follower.
+	linger = 5 * time.Second
+)
+
+// topic is a channel that is followed on this edge, or was until just now. What
+// comes is decoded once, away from the line's loop, and handed to each follower.
+type topic struct {
+	running *sync.WaitGroup
+
+	mu        sync.Mutex
+	live      bool // subscribed, as far as is known
+	followers []*journal.Inbox
+	left      time.Time // when the last follower went
+	waiting   []string  // "" is a resync
+	bytes     int
+	busy      bool
+}
+
+// follow hands a thread's notices to f. The first Resync comes when the channel
+// is subscribed, so while Redis is away nothing comes; further ones follow each
+// time that something may have been missed. stop may be called from within f; a
+// call of f that has begun by then goes on.
+func (fs *followers) follow(key chat.Key, f func(journal.Notice)) (stop func()) {
+	k := fs.keys.thread(key)
+	fw := journal.NewInbox(f, &fs.running)
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if fs.closed {
+		return func() {}
+	}
+	t := fs.line(k.partition).topic(k.channel)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.followers = append(t.followers, fw)
+	if t.live {
+		fw.Push(journal.Notice{Resync: true})
+	}
+	return func() { t.drop(fw) }
+}
+
+func (t *topic) drop(fw *journal.Inbox) {
+	fw.Stop()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := len(t.followers)
+	t.followers = slices.DeleteFunc(t.followers, func(x *journal.Inbox) bool { return x == fw })
+	if n > 0 && len(t.followers) == 0 {
+		t.left = time.Now()
+	}
+}
+
+// take queues what came on the channel.
+func (t *topic) take(payload string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case !t.live: // what an earlier subscription still brings
+	case len(t.waiting) >= maxWaiting || t.bytes+len(payload) > maxWaitingBytes && len(t.waiting) > 0:
+		t.resync()
+	default:
+		t.waiting, t.bytes = append(t.waiting, payload), t.bytes+len(payload)
+		t.start()
+	}
+}
+
+// resync has the followers load, in place of all that waits; t.mu is held.
+func (t *topic) resync() {
+	t.waiting, t.bytes = append(t.waiting[:0], ""), 0
+	t.start()
+}
+
+func (t *topic) start() {
+	if !t.busy {
+		t.busy = true
+		t.running.Go(t.run)
+	}
+}
+
+// subscribed says that notices come from now on.
+func (t *topic) subscribed() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.live = true
+	t.resync()
+}
+
+// missed says that something may not have come.
+func (t *topic) missed() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.live {
+		t.resync()
+	}
+}
+
+// silent says that the subscription is gone.
+func (t *topic) silent() {
+	t.mu.Lock()
+	t.live = false
+	t.mu.Unlock()
+}
+
+// idle says that nobody has followed for a while.
+func (t *topic) idle(now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.followers) == 0 && now.Sub(t.left) >= linger
+}
+
+// stop ends all following.
+func (t *topic) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, fw := range t.followers {
+		fw.Stop()
+	}
+	t.followers = nil
+}
+
+func (t *topic) run() {
+	for {
+		t.mu.Lock()
+		waiting := t.waiting
+		t.waiting, t.bytes = nil, 0
+		if len(waiting) == 0 {
+			t.busy = false
+			t.mu.Unlock()
+			return
+		}
+		t.mu.Unlock()
+		for _, payload := range waiting {
+			n := journal.Notice{Resync: true}
+			if payload != "" {
+				var err error
+				if n, err = decodeNotice([]byte(payload)); err != nil {
+					// Whoever wrote it: the stream is the truth.
+					n = journal.Notice{Resync: true}
+				}
+			}
+			t.mu.Lock()
+			for _, fw := range t.followers {
+				fw.Push(n)
+			}
+			t.mu.Unlock()
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package redisjournal
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// replicationTick is how often servers are asked which history they have.
+const replicationTick = 3 * time.Second
+
+// followers are all that follow threads through this journal: one line to a
+// standalone server, one for each partition in use of a cluster.
+type followers struct {
+	link *link
+	keys keyspace
+	// boot makes the names of the markers that are this journal's own.
+	boot    string
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	looked  atomic.Uint64 // how often the servers have told their histories
+
+	mu     sync.Mutex
+	closed bool
+	lines  map[int]*line
+}
+
+// newFollowers begins to watch the first partition's line, so that readiness
+// has something to say although nobody follows a thread.
+func newFollowers(l *link, keys keyspace, boot string) *followers {
+	fs := &followers{link: l, keys: keys, boot: boot, lines: map[int]*line{}}
+	fs.ctx, fs.cancel = context.WithCancel(context.Background())
+	fs.mu.Lock()
+	fs.line(0)
+	fs.mu.Unlock()
+	fs.running.Go(fs.watch)
+	return fs
+}
+
+// line is the one that carries a partition; fs.mu is held.
+func (fs *followers) line(partition int) *line {
+	if !fs.link.cluster {
+		partition = 0
+	}
+	ln := fs.lines[partition]
+	if ln == nil {
+		ln = newLine(fs, partition)
+		fs.lines[partition] = ln
+		fs.running.Go(func() { ln.run(fs.ctx) })
+	}
+	return ln
+}
+
+// retire takes a line away that nobody needs; false if somebody does.
+func (fs *followers) retire(ln *line) bool {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if ln.partition == 0 || len(ln.topics) > 0 {
+		return false
+	}
+	delete(fs.lines, ln.partition)
+	return true
+}
+
+// resync tells everybody that something may have been missed.
+func (fs *followers) resync() {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for _, ln := range fs.lines {
+		ln.resync()
+	}
+}
+
+// age is how long ago the slowest line has heard its own marker.
+func (fs *followers) age() time.Duration {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	var oldest time.Duration
+	for _, ln := range fs.lines {
+		oldest = max(oldest, ln.age())
+	}
+	return oldest
+}
+
+// close ends all following and waits for calls under way.
+func (fs *followers) close() {
+	fs.mu.Lock()
+	fs.closed = true
+	lines := fs.lines
+	fs.lines = map[int]*line{}
+	fs.mu.Unlock()
+	fs.cancel()
+	for _, ln := range lines {
+		ln.stop()
+	}
+	fs.running.Wait()
+}
+
+// watch asks each master for its replication id. Another one is another
+// history: what was published last on the old one may never come.
+func (fs *followers) watch() {
+	known := map[string]string{}
+	tick := time.NewTicker(replicationTick)
+	defer tick.Stop()
+	for {
+		now, err := fs.link.histories(fs.ctx)
+		if err == nil {
+			changed := len(known) > 0 && len(now) != len(known)
+			for server, id := range now {
+				changed = changed || known[server] != "" && known[server] != id
+			}
+			if changed {
+				fs.resync()
+			}
+			known = now
+			fs.looked.Add(1)
+		}
+		select {
+		case <-fs.ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// histories are the replication ids of the masters, by where they are.
+func (l *link) histories(ctx context.Context) (map[string]string, error) {
+	var mu sync.Mutex
+	ids := map[string]string{}
+	err := masters(ctx, l.read, func(ctx context.Context, c *redis.Client) error {
+		text, err := c.Info(ctx, "replication").Result()
+		if err == nil {
+			mu.Lock()
+			ids[c.Options().Addr] = parseInfo(text)["master_replid"]
+			mu.Unlock()
+		}
+		return err
+	})
+	return ids, err
+}
+
+// parseInfo reads the answer of INFO.
+func parseInfo(text string) map[string]string {
+	m := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok && name[0] != '#' {
+			m[name] = value
+		}
+	}
+	return m
+}

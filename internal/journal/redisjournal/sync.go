@@ -1,0 +1,150 @@
+package redisjournal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// errUnconfirmed: what was written stands at the server that has answered, but
+// not where it must too. The outcome is unknown.
+var errUnconfirmed = errors.New("redisjournal: a commit was not confirmed in time by the disk or the replicas that sync asks for")
+
+// syncer lets commits wait for disks and replicas on connections of their own,
+// so that no append stands behind them. Those that come while one waits are the
+// next to wait, together.
+type syncer struct {
+	mu      sync.Mutex
+	groups  map[string]*syncGroup // by hash tag; one for all if there is no cluster
+	running sync.WaitGroup
+}
+
+type syncGroup struct {
+	busy    bool
+	waiting []chan error
+}
+
+// sync waits until all that the server of a hash tag has written by now is
+// where Options.Sync says.
+func (l *link) sync(ctx context.Context, tag string) error {
+	if l.want == (Sync{}) {
+		return nil
+	}
+	group := ""
+	if l.cluster {
+		group = tag
+	}
+	s := &l.syncer
+	answer := make(chan error, 1)
+	s.mu.Lock()
+	if s.groups == nil {
+		s.groups = map[string]*syncGroup{}
+	}
+	g := s.groups[group]
+	if g == nil {
+		g = &syncGroup{}
+		s.groups[group] = g
+	}
+	g.waiting = append(g.waiting, answer)
+	if !g.busy {
+		g.busy = true
+		s.running.Go(func() { l.serve(g, tag) })
+	}
+	s.mu.Unlock()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *link) serve(g *syncGroup, tag string) {
+	for {
+		l.syncer.mu.Lock()
+		waiting := g.waiting
+		g.waiting = nil
+		g.busy = len(waiting) > 0
+		l.syncer.mu.Unlock()
+		if len(waiting) == 0 {
+			return
+		}
+		err := l.confirm(tag)
+		for _, c := range waiting {
+			c <- err
+		}
+	}
+}
+
+// confirm writes a marker and waits for it: what came before it is then where
+// the marker is.
+func (l *link) confirm(tag string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout+callTimeout)
+	defer cancel()
+	key := l.prefix + ":{" + tag + "}:sync"
+	node, err := nodeOf(ctx, l.wait, key)
+	if err != nil {
+		return fmt.Errorf("redisjournal: %w", err)
+	}
+	fsync := l.want.Fsync
+	for {
+		pipe := node.Pipeline() // one connection, in order
+		pipe.Set(ctx, key, "", 0)
+		var wait *redis.Cmd
+		if fsync {
+			wait = pipe.Do(ctx, "WAITAOF", 1, l.want.Replicas, waitTimeout.Milliseconds())
+		} else {
+			wait = pipe.Do(ctx, "WAIT", l.want.Replicas, waitTimeout.Milliseconds())
+		}
+		_, err := pipe.Exec(ctx)
+		if fsync && unknownCommand(err) {
+			// A server of that age has on disk what it has answered, if at all.
+			if err := l.alwaysOnDisk(ctx, node); err != nil {
+				return err
+			}
+			if fsync = false; l.want.Replicas == 0 {
+				return nil
+			}
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("redisjournal: waiting for a commit: %w", err)
+		}
+		if !confirmed(wait.Val(), l.want, fsync) {
+			return errUnconfirmed
+		}
+		return nil
+	}
+}
+
+func unknownCommand(err error) bool { return redis.HasErrorPrefix(err, "ERR unknown command") }
+
+func confirmed(answer any, want Sync, fsync bool) bool {
+	if !fsync {
+		n, _ := answer.(int64)
+		return n >= int64(want.Replicas)
+	}
+	list, _ := answer.([]any)
+	if len(list) != 2 {
+		return false
+	}
+	local, _ := list[0].(int64)
+	replicas, _ := list[1].(int64)
+	return local >= 1 && replicas >= int64(want.Replicas)
+}
+
+// alwaysOnDisk says whether a server syncs its append-only file before each
+// answer.
+func (l *link) alwaysOnDisk(ctx context.Context, node redis.Cmdable) error {
+	c, err := node.ConfigGet(ctx, "append*").Result()
+	if err != nil {
+		return fmt.Errorf("redisjournal: how the server syncs its file: %w", err)
+	}
+	if c["appendonly"] != "yes" || c["appendfsync"] != "always" {
+		return errors.New("redisjournal: sync fsync needs Redis 7.2 (WAITAOF), or appendonly yes with appendfsync always")
+	}
+	return nil
+}
