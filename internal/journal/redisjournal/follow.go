@@ -101,15 +101,6 @@ func (t *topic) subscribed() {
 	t.resync()
 }
 
-// missed says that something may not have come.
-func (t *topic) missed() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.live {
-		t.resync()
-	}
-}
-
 // silent says that the subscription is gone.
 func (t *topic) silent() {
 	t.mu.Lock()

@@ -69,12 +69,12 @@ func (fs *followers) retire(ln *line) bool {
 	return true
 }
 
-// resync tells everybody that something may have been missed.
-func (fs *followers) resync() {
+// renew has every line made anew, and so each follower told to load.
+func (fs *followers) renew() {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for _, ln := range fs.lines {
-		ln.resync()
+		ln.renew()
 	}
 }
 
@@ -104,7 +104,8 @@ func (fs *followers) close() {
 }
 
 // watch asks each master for its replication id. Another one is another
-// history: what was published last on the old one may never come.
+// history: what was published last on the old one may never come, and a line to
+// a master that is now a replica may miss what the new one publishes.
 func (fs *followers) watch() {
 	known := map[string]string{}
 	tick := time.NewTicker(replicationTick)
@@ -117,7 +118,7 @@ func (fs *followers) watch() {
 				changed = changed || known[server] != "" && known[server] != id
 			}
 			if changed {
-				fs.resync()
+				fs.renew()
 			}
 			known = now
 			fs.looked.Add(1)

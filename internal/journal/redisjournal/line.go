@@ -38,8 +38,9 @@ type line struct {
 	topics  map[string]*topic
 	fresh   []string // to be subscribed
 	leaving map[string]int
-	heard   time.Time // the last marker
-	sent    time.Time // the first that was published since and has not been heard
+	cancel  context.CancelCauseFunc // of the present connection
+	heard   time.Time               // the last marker
+	sent    time.Time               // the first that was published since and has not been heard
 }
 
 func newLine(fs *followers, partition int) *line {
@@ -66,11 +67,12 @@ func (ln *line) topic(channel string) *topic {
 	return t
 }
 
-func (ln *line) resync() {
+// renew gives the connection up for another.
+func (ln *line) renew() {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	for _, t := range ln.topics {
-		t.missed()
+	if ln.cancel != nil {
+		ln.cancel(errHistory)
 	}
 }
 
@@ -94,6 +96,7 @@ func (ln *line) stop() {
 var (
 	errRetired   = errors.New("redisjournal: nobody follows")
 	errDeaf      = errors.New("redisjournal: a subscription is deaf")
+	errHistory   = errors.New("redisjournal: the server has another history")
 	errElsewhere = errors.New("redisjournal: a channel has moved")
 )
 
@@ -134,7 +137,7 @@ func (ln *line) session(ctx context.Context) error {
 			_ = ps.Close()
 		}
 	}()
-	ln.begin()
+	ln.begin(cancel)
 	defer ln.end()
 	// A name must be there when it dials: a cluster's server is chosen by it.
 	if err := ln.subscribe(ctx, ps); err != nil {
@@ -160,10 +163,10 @@ func (ln *line) session(ctx context.Context) error {
 }
 
 // begin has everything subscribed anew.
-func (ln *line) begin() {
+func (ln *line) begin(cancel context.CancelCauseFunc) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	ln.sent, ln.leaving = time.Time{}, map[string]int{}
+	ln.cancel, ln.sent, ln.leaving = cancel, time.Time{}, map[string]int{}
 	ln.fresh = append(ln.fresh[:0], ln.marker)
 	for channel := range ln.topics {
 		ln.fresh = append(ln.fresh, channel)
