@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -73,7 +74,10 @@ func (w *world) hasty(r *Realm, timeout time.Duration) *edge {
 	c := New(l, rooms, Options{
 		Boot: uuid.NewString(), Now: w.now, Random: rand.Uint64, BeatEvery: 5 * time.Millisecond, SweepEvery: 5 * time.Millisecond, CommandTimeout: timeout,
 		Realm: func(string) *Realm { return r },
-		Open:  func(context.Context, chat.Key, string) (io.ReadCloser, error) { return nil, errors.New("no file") },
+		Edge: func() journal.Edge {
+			return journal.Edge{Agents: map[string][]string{"r": slices.Sorted(maps.Keys(r.Agents))}}
+		},
+		Open: func(context.Context, chat.Key, string) (io.ReadCloser, error) { return nil, errors.New("no file") },
 	})
 	e := &edge{Conductor: c, w: w, link: l, rooms: rooms}
 	e.off = sync.OnceFunc(func() { c.Close(); rooms.Close() })
@@ -188,8 +192,9 @@ type script struct {
 func (s *script) Run(ctx context.Context, call *agent.Call, emit func(agent.Event) error) agent.Outcome {
 	s.mu.Lock()
 	s.calls = append(s.calls, call)
+	run := s.run
 	s.mu.Unlock()
-	return s.run(ctx, call, emit)
+	return run(ctx, call, emit)
 }
 
 func (s *script) History() int { return s.history }

@@ -129,6 +129,8 @@ type guestSite struct{ *guests }
 
 func (guestSite) Name() string { return "site" }
 
+func (guestSite) App(string) *identity.App { return nil }
+
 func (s guestSite) Admit(ctx context.Context, c identity.Credentials) (identity.Principal, error) {
 	return s.Authenticate(ctx, c)
 }
