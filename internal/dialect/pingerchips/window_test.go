@@ -345,7 +345,7 @@ type said struct {
 	CreatedAt     int64   `json:"createdAt"`
 }
 
-func read(t testing.TB, f frame) response {
+func read(t failer, f frame) response {
 	t.Helper()
 	var r response
 	if err := json.Unmarshal(f.payload, &r); err != nil {
