@@ -150,11 +150,15 @@ func TestQueueTakesOneFrameOfAnySize(t *testing.T) {
 		if err := c.Push("x", []byte(`"`+strings.Repeat("x", 5000)+`"`)); err != nil {
 			t.Fatal(err)
 		}
+		if err := c.Reply("1", OK, nil); err != nil {
+			t.Fatal(err)
+		}
+		ws.next()
 		ws.next()
 		s.until("the account to follow the write", func() bool {
 			c.sock.mu.Lock()
 			defer c.sock.mu.Unlock()
-			return c.sock.queued == 0
+			return c.sock.queued == 0 && c.sock.answers == 0
 		})
 	}
 }
