@@ -208,13 +208,15 @@ func ParseURL(text string) (Options, error) {
 func hosts(text string) ([]string, error) {
 	var list []string
 	for h := range strings.SplitSeq(text, ",") {
-		u := url.URL{Host: h}
-		name, port := u.Hostname(), u.Port()
+		u, err := url.Parse("redis://" + h)
+		name, port := "", ""
+		if err == nil {
+			name, port = u.Hostname(), u.Port()
+		}
 		if port == "" {
 			port = "6379"
 		}
-		n, err := strconv.Atoi(port)
-		if name == "" || err != nil || n < 1 || n > 65535 {
+		if n, err := strconv.Atoi(port); name == "" || err != nil || n < 1 || n > 65535 {
 			return nil, errors.New("redisjournal: an address has no host or a wrong port; write redis://host:6379")
 		}
 		list = append(list, net.JoinHostPort(name, port))

@@ -120,7 +120,7 @@ func (l *link) confirm(tag string) error {
 	}
 }
 
-func unknownCommand(err error) bool { return redis.HasErrorPrefix(err, "ERR unknown command") }
+func unknownCommand(err error) bool { return redis.HasErrorPrefix(err, "unknown command") }
 
 func confirmed(answer any, want Sync, fsync bool) bool {
 	if !fsync {
