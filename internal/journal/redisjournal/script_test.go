@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/parlance-gateway/parlance/internal/chat"
@@ -20,13 +21,13 @@ func say(text string) chat.Entry {
 	return chat.NewEntry(chat.KindTextDelta, "run", &chat.DeltaBody{Part: "p1", Text: text})
 }
 
-var serial uint64
+var serial atomic.Uint64
 
 // opening makes a thread with a live run.
 func opening(key chat.Key) journal.Commit {
-	serial++
+	n := serial.Add(1)
 	return journal.Commit{
-		Key: key, Command: journal.CommandID{ID: [16]byte{byte(serial), byte(serial >> 8)}}, NewEpoch: 7, Tag: serial << 20,
+		Key: key, Command: journal.CommandID{ID: [16]byte{byte(n), byte(n >> 8), byte(n >> 16)}}, NewEpoch: 7, Tag: n << 20,
 		Entries: []chat.Entry{
 			chat.NewEntry(chat.KindThread, "", &chat.ThreadBody{}),
 			chat.NewEntry(chat.KindRunPending, "run", &chat.RunPendingBody{Run: &chat.Run{
@@ -34,7 +35,7 @@ func opening(key chat.Key) journal.Commit {
 			}}),
 		},
 		Runs:     []journal.RunChange{{Run: "run", New: true, NewOwner: true, Owner: "edge"}},
-		Segments: []string{fmt.Sprint("seg-", serial)},
+		Segments: []string{fmt.Sprint("seg-", n)},
 	}
 }
 
@@ -129,9 +130,7 @@ func TestScriptsAreSentAgain(t *testing.T) {
 	for i := range 4 {
 		all.Go(func() {
 			key := chat.Key{Realm: "r", Thread: fmt.Sprint(i)}
-			c := opening(key)
-			c.Command.ID[15] = byte(i)
-			if res, err := j.Commit(t.Context(), c); err != nil || res.Result != journal.Done {
+			if res, err := j.Commit(t.Context(), opening(key)); err != nil || res.Result != journal.Done {
 				t.Errorf("commit: %s, %v", res.Result, err)
 				return
 			}
