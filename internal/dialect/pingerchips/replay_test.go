@@ -61,6 +61,27 @@ func TestReplayFromEachEntry(t *testing.T) {
 		}
 	}
 	w.ok("cancel", `{"runId":"r-m3"}`)
+	w.over(0, "r-m3")
+	ended := newClient(t, "ended")
+	ended.frames(w.all())
+	// An edge that was not there while a run lived has to read the journal.
+	three := on(t, j, nil)
+	for k := uint64(1); k <= ended.log; k++ {
+		c := newClient(t, fmt.Sprintf("a third edge, after %d", k))
+		c.log, c.known = k, true
+		all := three.join("t1", "carol", after(k)).all()
+		for _, f := range all[1 : len(all)-1] {
+			c.entryOnly(f)
+		}
+		for log, entry := range c.logs {
+			if entry != ended.logs[log] {
+				t.Errorf("PIN-061 entry %d is replayed as\n%s\nwas\n%s", log, entry, ended.logs[log])
+			}
+		}
+		if c.log != ended.log {
+			t.Fatalf("PIN-060 PIN-067 after %d the replay ends at %d of %d", k, c.log, ended.log)
+		}
+	}
 }
 
 // entryOnly notes an entry without folding it.

@@ -12,6 +12,8 @@ import (
 	"github.com/coder/websocket"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parlance-gateway/parlance/internal/dialect/pingerchips"
 )
 
 // frame is what a window was sent: a push, or the reply to its own ref.
@@ -105,6 +107,9 @@ func (c *conn) frame(b []byte) {
 	default:
 		if f[1].Kind() != 'n' {
 			c.t.Errorf("PIN-003 a push is %s", b)
+		}
+		if err := pingerchips.Validate(event, f[4]); err != nil && event != "tool_approval" {
+			c.t.Errorf("PIN-023 %s is sent as %.600s: %v", event, f[4], err)
 		}
 		w.add(frame{event: event, payload: f[4]})
 	}
@@ -278,7 +283,14 @@ func (w *window) call(event, payload string) frame {
 func (w *window) answer(ref int, event string) frame {
 	w.t.Helper()
 	list := w.after(0, "the reply to "+event, func(f frame) bool { return f.ref == ref })
-	return list[len(list)-1]
+	f, kind := list[len(list)-1], "error"
+	if f.ok {
+		kind = strings.TrimPrefix(event, "phx_") + ".reply"
+	}
+	if err := pingerchips.Validate(kind, f.payload); err != nil && !strings.HasPrefix(event, "run:") {
+		w.t.Errorf("PIN-002 %s is answered %.600s: %v", event, f.payload, err)
+	}
+	return f
 }
 
 // ok sends a push that must succeed, and reads the response.
