@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/journal"
 )
 
 // Code is one of the protocol's five error codes; there is no sixth (PIL-180).
@@ -54,6 +55,7 @@ var refusals = []refusalText{
 	{chat.ErrToolName, CodeInvalid, "a client tool has the name of one of the agent's own tools"},
 	{chat.ErrNoSubagent, CodeInvalid, "the run has no such running subagent call"},
 	{chat.ErrThreadExists, CodeInvalid, "a conversation with this id already exists"},
+	{journal.ErrNoBlobs, CodeInvalid, "attachments cannot be kept here: all edges need one storage (Caddy's option storage)"},
 }
 
 // notNow words everything that no code fits: faults of ours, lost connections,

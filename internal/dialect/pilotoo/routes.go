@@ -320,6 +320,8 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 		status = http.StatusNotFound
 	case errors.Is(err, chat.ErrThreadExists):
 		status = http.StatusConflict
+	case errors.Is(err, journal.ErrNoBlobs):
+		status = http.StatusNotImplemented
 	case fault(err):
 		w.Header().Set("Retry-After", "5")
 		status = http.StatusServiceUnavailable

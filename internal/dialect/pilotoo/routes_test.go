@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/parlance-gateway/parlance/internal/edge"
+	"github.com/parlance-gateway/parlance/internal/journal/redisjournal"
+	"github.com/parlance-gateway/parlance/internal/journal/redisjournal/redistest"
 )
 
 // upload stores a picture and returns its id.
@@ -190,6 +192,20 @@ func TestUploads(t *testing.T) {
 		if resp, body := s.request(t, "POST", "/attachments", "ann", c.body, "Content-Type", c.mediaType); resp.StatusCode != c.status {
 			t.Errorf("%s: %d %s, want %d", c.name, resp.StatusCode, body, c.status)
 		}
+	}
+}
+
+// Files of many edges need a storage that all of them share.
+func TestUploadsWithoutSharedStorage(t *testing.T) {
+	server := redistest.Start(t)
+	j, err := redisjournal.Open(redisjournal.Options{Addresses: []string{server.Addr()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serveOn(t, j, nil)
+	resp, body := s.request(t, "POST", "/attachments", "ann", gif, "Content-Type", "image/gif")
+	if resp.StatusCode != http.StatusNotImplemented || !strings.Contains(body, "storage") {
+		t.Errorf("PIL-198 POST: %d %s", resp.StatusCode, body)
 	}
 }
 

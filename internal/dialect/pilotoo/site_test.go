@@ -15,6 +15,7 @@ import (
 	"github.com/parlance-gateway/parlance/internal/dialect"
 	"github.com/parlance-gateway/parlance/internal/edge"
 	"github.com/parlance-gateway/parlance/internal/identity"
+	"github.com/parlance-gateway/parlance/internal/journal"
 	"github.com/parlance-gateway/parlance/internal/journal/filejournal"
 )
 
@@ -34,6 +35,12 @@ func serve(t *testing.T, change func(*edge.Site)) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveOn(t, j, change)
+}
+
+// serveOn serves a site on a journal, which it closes.
+func serveOn(t *testing.T, j journal.Journal, change func(*edge.Site)) *site {
+	t.Helper()
 	hub := edge.NewHub(j, edge.Options{})
 	g := &guests{revoked: map[string]bool{}}
 	config := &edge.Site{
