@@ -71,10 +71,11 @@ type window struct {
 	thread string
 	c      int
 	joined bool
-	joins  int
-	last   map[string]int
-	over   map[string]bool
-	fold   *transcript
+	// connections is how many the window has had.
+	connections int
+	last        map[string]int
+	over        map[string]bool
+	fold        *transcript
 }
 
 // watched is a run as all windows together saw it.
@@ -96,10 +97,13 @@ type sent struct {
 
 // talk is a thread: its last transcripts, and what was cut off in mid-sentence.
 type talk struct {
-	final  []note
-	shown  map[string]map[string]bool // message -> texts that a window had of it
-	epoch  int
-	joins  map[string]int // at the time of the first word on its epoch
+	final []note
+	shown map[string]map[string]bool // message -> texts that a window had of it
+	epoch int
+	// joins is which connection each window had when its epoch was last looked
+	// at; owed are those from before it rose.
+	joins  map[string]int
+	owed   []map[string]int
 	judged bool
 }
 
@@ -129,7 +133,7 @@ func (k *checker) take(n note) {
 	switch n.K {
 	case "conn":
 		k.figures.connections++
-		k.windows[n.W] = &window{thread: n.Th, c: n.C, last: map[string]int{}, over: map[string]bool{}, joins: k.joins(n.W)}
+		k.windows[n.W] = &window{thread: n.Th, c: n.C, last: map[string]int{}, over: map[string]bool{}, connections: k.connections(n.W) + 1}
 	case "disc":
 		k.cut(n)
 	case "join":
@@ -167,9 +171,9 @@ func (k *checker) take(n note) {
 	}
 }
 
-func (k *checker) joins(name string) int {
+func (k *checker) connections(name string) int {
 	if w := k.windows[name]; w != nil {
-		return w.joins
+		return w.connections
 	}
 	return 0
 }
@@ -182,7 +186,6 @@ func (k *checker) join(n note) {
 		return
 	}
 	w.joined = true
-	w.joins++
 	seen := map[string]int{}
 	w.fold = newTranscript(n.Msgs)
 	for _, e := range n.Env {
@@ -285,21 +288,17 @@ func (k *checker) cut(n note) {
 }
 
 // epoch takes what the epoch of a thread is. When it has risen, each window
-// that watched must have begun anew in between.
+// that watched before must begin anew, at the latest until all is at rest.
 func (k *checker) epoch(n note) {
 	t := k.talk(n.Th)
 	if t.epoch != 0 && n.N > t.epoch {
 		k.figures.epochs += n.N - t.epoch
-		for name, joins := range t.joins {
-			if k.joins(name) == joins {
-				k.bad(badUntold, "%s went on in %s while its epoch went from %d to %d", name, n.Th, t.epoch, n.N)
-			}
-		}
+		t.owed = append(t.owed, t.joins)
 	}
 	t.epoch, t.joins = n.N, map[string]int{}
 	for name, w := range k.windows {
 		if w.thread == n.Th && w.joined {
-			t.joins[name] = w.joins
+			t.joins[name] = w.connections
 		}
 	}
 }
@@ -309,6 +308,9 @@ func (k *checker) epoch(n note) {
 func (k *checker) last(n note) {
 	t := k.talk(n.Th)
 	t.final = append(t.final, n)
+	if n.Pi != "" {
+		k.bad(badStuck, "%s asks %s still", n.Th, n.Pi)
+	}
 	if n.Open {
 		k.bad(badUnended, "%s has a run at work when all is settled", n.Th)
 	}
@@ -316,6 +318,13 @@ func (k *checker) last(n note) {
 		return
 	}
 	t.judged = true
+	for _, before := range t.owed {
+		for name, c := range before {
+			if w := k.windows[name]; w != nil && w.joined && w.connections == c {
+				k.bad(badUntold, "%s went on in %s when its epoch changed", name, n.Th)
+			}
+		}
+	}
 	for name, w := range k.windows {
 		if w.thread != n.Th || !w.joined || strings.Contains(name, "-last-") {
 			continue

@@ -29,7 +29,7 @@ func TestStoreComesBackEmpty(t *testing.T) {
 func sentinelFleet(t *testing.T, config ...string) (*fleet, *redistest.Sentinels) {
 	t.Helper()
 	s := redistest.StartSentinel(t, config...)
-	return fleetOn(t, 3, "redis "+s.Servers[0].URL()+" {\n\t\t\tsync replicas 1\n\t\t\tsentinel "+s.Name+" "+strings.Join(s.Addrs(), " ")+"\n\t\t}"), s
+	return fleetOn(t, 3, "redis "+s.Servers[0].URL()+" {\n\t\t\tsync replicas 2\n\t\t\tsentinel "+s.Name+" "+strings.Join(s.Addrs(), " ")+"\n\t\t}"), s
 }
 
 // failOver lets a crowd talk while the master changes by fail, three times.
