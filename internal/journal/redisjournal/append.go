@@ -3,6 +3,7 @@ package redisjournal
 import (
 	"context"
 
+	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/journal"
 )
 
@@ -50,8 +51,8 @@ func (j *Journal) Append(ctx context.Context, a journal.Append) (journal.Appende
 	if a.Owner != "" {
 		owner = owner.text(a.Owner)
 	}
-	args := make([]any, 0, 4+len(entries))
-	args = append(args, j.appendHead(&a, size), a.Run, []byte(owner), k.channel)
+	args := make([]any, 0, 5+len(entries))
+	args = append(args, j.appendHead(&a, size), a.Run, []byte(owner), k.channel, lengths(entries))
 	for _, e := range entries {
 		args = append(args, e)
 	}
@@ -65,9 +66,9 @@ func (j *Journal) Append(ctx context.Context, a journal.Append) (journal.Appende
 	}
 	switch code {
 	case answerOK:
-		recs, err := p.numbered(a.Entries)
-		if err != nil {
-			return journal.Appended{}, err
+		recs := appended(&p, &a)
+		if p.bad || p.b != "" {
+			return journal.Appended{}, errAnswer
 		}
 		return journal.Appended{Result: journal.Stored, Records: recs}, nil
 	case answerGap:
@@ -77,4 +78,30 @@ func (j *Journal) Append(ctx context.Context, a journal.Append) (journal.Appende
 		return journal.Appended{Result: r}, nil
 	}
 	return journal.Appended{}, errAnswer
+}
+
+// appended numbers the records of an append that was stored, from where the
+// script says that they begin.
+func appended(p *parser, a *journal.Append) []*chat.Record {
+	pos, at, log, seq, prev := p.u48(), int64(p.u48()), p.u48(), p.u48(), p.u64()
+	out := make([]*chat.Record, len(a.Entries))
+	recs := make([]chat.Record, len(a.Entries))
+	for i, e := range a.Entries {
+		r := &recs[i]
+		*r = chat.Record{Pos: pos + uint64(i), At: at, W: a.W + uint64(i), Tag: journal.ChainTag(prev, a.Tag+uint64(i)), Prev: prev, Entry: e}
+		if e.Logged {
+			log++
+			r.Log = log
+		}
+		if e.N > 0 {
+			if e.Opens {
+				seq = 0
+			}
+			r.Seq = seq + 1
+			seq += uint64(e.N)
+		}
+		prev = r.Tag
+		out[i] = r
+	}
+	return out
 }

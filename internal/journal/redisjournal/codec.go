@@ -20,7 +20,7 @@ import (
 //
 //	flags (1), epoch rev.n rev.tag (8 each), first position (6), count (4)
 //
-// and for each record its length (4) and itself.
+// then the records' lengths (4 each), then the records.
 const (
 	sizeNumbers = 5*6 + 2*8
 	sizePrefix  = 1 + 4
@@ -144,6 +144,15 @@ func encodeEntries(entries []chat.Entry) (out [][]byte, size int, err error) {
 	return out, size, nil
 }
 
+// lengths are those of the records as they are stored and published.
+func lengths(entries [][]byte) []byte {
+	p := packer(make([]byte, 0, 4*len(entries)))
+	for _, e := range entries {
+		p = p.u32(uint32(sizeNumbers + len(e)))
+	}
+	return p
+}
+
 // numbers reads what the store gave to a record.
 func (p *parser) numbers(r *chat.Record) {
 	r.At = int64(p.u48())
@@ -203,8 +212,9 @@ func decodeNotice(payload []byte) (journal.Notice, error) {
 	if p.bad || uint64(count)*(4+sizeNumbers+sizePrefix) > uint64(len(p.b)) {
 		return journal.Notice{}, errDamaged
 	}
+	lengths := parser{b: p.take(4 * int(count))}
 	for i := range uint64(count) {
-		b := p.take(int(p.u32()))
+		b := p.take(int(lengths.u32()))
 		if p.bad {
 			return journal.Notice{}, errDamaged
 		}

@@ -114,7 +114,7 @@ func (j *Journal) commitArgs(k threadKeys, c *journal.Commit) (args []any, size 
 		head = head.u32(uint32(n))
 	}
 	command := append(append([]byte(nil), c.Command.ID[:]...), c.Command.Step)
-	args = []any{[]byte(head), command, c.Result, k.name, k.channel, []byte(links)}
+	args = []any{[]byte(head), command, c.Result, k.name, k.channel, []byte(links), lengths(entries)}
 	for _, id := range runs.ids {
 		args = append(args, id)
 	}

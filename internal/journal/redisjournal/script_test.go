@@ -168,7 +168,7 @@ func TestOrderWithoutScripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o, err := j.lane(k).start(t.Context(), appendScript, size, []string{k.meta, k.stream}, j.appendHead(&a, size), a.Run, "", k.channel, entries[0])
+			o, err := j.lane(k).start(t.Context(), appendScript, size, []string{k.meta, k.stream}, j.appendHead(&a, size), a.Run, "", k.channel, lengths(entries), entries[0])
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,11 +1,13 @@
 #!lua
 -- An append by a run's owner: journal.Ledger.Append, number for number.
--- KEYS: meta, stream. ARGV: head, run, owner with its length or "", channel,
--- then the entries.
+-- KEYS: meta, stream. ARGV: head, run, owner with its length or "", channel, the
+-- lengths of the stored records, then the entries. What is said of one's own
+-- records is only where they begin: the rest follows from the entries.
 local call, pack, unpack, sub = redis.call, struct.pack, struct.unpack, string.sub
 local epoch, fence, w, tag, hi, lo, shift, publish, schema = unpack('>c8c8I6c8I4I4I6Bc2', ARGV[1])
-local run, owner, n = ARGV[2], ARGV[3], #ARGV - 4
-local m = call('HMGET', KEYS[1], 'h', 'c', 'd', 'r' .. run, 'w' .. run)
+local run, owner, n = ARGV[2], ARGV[3], #ARGV - 5
+local moving = 'w' .. run
+local m = call('HMGET', KEYS[1], 'h', 'c', 'd', 'r' .. run, moving)
 local h, c, d, r = m[1], m[2], m[3], m[4]
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000) + shift
@@ -29,10 +31,10 @@ if has > w then return 'F' end
 local bxor, format, top = bit.bxor, string.format, 4294967296
 local pos, log, at, ph, pl, sum = unpack('>I6I6I6I4I4I6', h)
 if now > at then at = now end
-local ack = { 'O' .. pack('>I6', pos + 1) }
-local out = { '\0' .. sub(c, 1, 24) .. pack('>I6I4', pos + 1, n) }
+local answer = pack('>cI6I6I6I6I4I4', 'O', pos + 1, at, log, seq, ph, pl)
+local out = { '\0' .. sub(c, 1, 24) .. pack('>I6I4', pos + 1, n) .. ARGV[5] }
 for i = 1, n do
-  local e = ARGV[4 + i]
+  local e = ARGV[5 + i]
   local flags, count = unpack('>BI4', e)
   local rlog, rseq = 0, 0
   if flags % 2 == 1 then
@@ -52,15 +54,12 @@ for i = 1, n do
   th, tl = bxor(th, wh) % top, bxor(tl, wl) % top
   pos = pos + 1
   sum = sum + 46 + #e
-  local numbers = pack('>I6I6I6I6I6I4I4I4I4', at, has + i - 1, rlog, rseq, sum, th, tl, ph, pl)
-  local v = numbers .. e
+  local v = pack('>I6I6I6I6I6I4I4I4I4c0', at, has + i - 1, rlog, rseq, sum, th, tl, ph, pl, e)
   call('XADD', KEYS[2], format('%.0f-0', pos), '', v)
-  ack[i + 1] = numbers
-  out[2 * i] = pack('>I4', #v)
-  out[2 * i + 1] = v
+  out[i + 1] = v
   ph, pl = th, tl
 end
-call('HSET', KEYS[1], 'h', pack('>I6I6I6I4I4I6', pos, log, at, ph, pl, sum), 'w' .. run, pack('>I6c8I6', has + n, tag, seq))
+call('HSET', KEYS[1], 'h', pack('>I6I6I6I4I4I6', pos, log, at, ph, pl, sum), moving, pack('>I6c8I6', has + n, tag, seq))
 if publish % 4 >= 2 then out = { '\1', sub(c, 1, 24), pack('>I6I4', 0, 0) } end
 call(publish % 2 == 1 and 'SPUBLISH' or 'PUBLISH', ARGV[4], table.concat(out))
-return table.concat(ack)
+return answer

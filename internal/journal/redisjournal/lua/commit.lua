@@ -1,8 +1,9 @@
 #!lua
 -- A decision: journal.Ledger.Commit, number for number.
 -- KEYS: meta, stream, commands, nodes, due, idle, segments by id, segments of
--- the thread. ARGV: head, command, result, name, channel, links, then runs,
--- guards, changes, entries, nodes (id and value), segments.
+-- the thread. ARGV: head, command, result, name, channel, links, lengths of the
+-- stored records, then runs, guards, changes, entries, nodes (id and value),
+-- segments.
 local spill, call, pack, unpack, sub = unpack, redis.call, struct.pack, struct.unpack, string.sub
 local epoch, rev, newEpoch, tag, hi, lo, shift, idle, publish, schema, nruns, nguards, nchanges, nentries, nnodes, nsegs =
   unpack('>c8c16c8c8I4I4I6I6Bc2I4I4I4I4I4I4', ARGV[1])
@@ -16,7 +17,7 @@ local m = call('HMGET', KEYS[1], 'h', 'c', 'd')
 local h, c, d = m[1], m[2], m[3]
 local exists = h and not d
 local ids, runs = {}, {}
-for i = 1, nruns do ids[i] = ARGV[6 + i] end
+for i = 1, nruns do ids[i] = ARGV[7 + i] end
 for from = 1, nruns, 200 do
   local fields = {}
   for i = from, math.min(from + 199, nruns) do
@@ -38,7 +39,7 @@ for from = 1, nruns, 200 do
   end
 end
 
-local at = 6 + nruns
+local at = 7 + nruns
 local guards, changes = {}, {}
 for i = 1, nguards do
   local run, fence, w, own = unpack('>I4I8I6B', ARGV[at + i])
@@ -168,10 +169,7 @@ for i = 1, nentries do
   local v = numbers .. e
   call('XADD', KEYS[2], format('%.0f-0', pos), '', v)
   ack[i] = numbers
-  if publish < 2 then
-    out[2 * i - 1] = pack('>I4', #v)
-    out[2 * i] = v
-  end
+  if publish < 2 then out[i] = v end
   ph, pl = th, tl
 end
 at = at + nentries
@@ -249,7 +247,7 @@ call('PEXPIRE', KEYS[3], 90000)
 local head = epoch .. pack('>I8', revn + 1) .. tag
 local note
 if publish < 2 then
-  note = '\0' .. head .. pack('>I6I4', first, nentries) .. table.concat(out)
+  note = '\0' .. head .. pack('>I6I4', first, nentries) .. ARGV[7] .. table.concat(out)
 else
   note = '\1' .. head .. pack('>I6I4', 0, 0)
 end
