@@ -15,6 +15,7 @@ import (
 
 	"github.com/parlance-gateway/parlance/internal/conductor"
 	"github.com/parlance-gateway/parlance/internal/dialect"
+	"github.com/parlance-gateway/parlance/internal/dialect/smooth"
 	"github.com/parlance-gateway/parlance/internal/edge/page"
 	"github.com/parlance-gateway/parlance/internal/identity"
 	"github.com/parlance-gateway/parlance/internal/journal"
@@ -62,6 +63,7 @@ type Hub struct {
 
 	pilotoo     *pilotooFace
 	pingerchips *pingerchipsFace
+	smooth      *smooth.Server
 }
 
 // NewHub starts a hub on a journal.
@@ -78,6 +80,7 @@ func NewHub(j journal.Journal, o Options) *Hub {
 	h.rooms = room.New(j, room.Options{Boot: h.boot, Now: h.now, Random: random, Logger: o.Logger})
 	h.pilotoo = newPilotooFace(h, o) // before the conductor, which asks for its sockets
 	h.pingerchips = newPingerchipsFace(h, o)
+	h.smooth = newSmoothServer(h, o)
 	h.conductor = conductor.New(j, h.rooms, conductor.Options{
 		Boot: h.boot, Edge: h.edge, Realm: h.realm, Open: h.openFor, Now: h.now, Random: random, Logger: o.Logger,
 	})
@@ -165,6 +168,7 @@ func (h *Hub) startDrain(limit, spread time.Duration) {
 		wg.Go(func() { h.conductor.Drain(ctx) })
 		wg.Go(func() { h.pilotoo.drain(ctx, spread) })
 		wg.Go(func() { h.pingerchips.drain(ctx, spread) })
+		wg.Go(func() { h.smooth.Drain(ctx, spread) })
 		wg.Wait()
 	}()
 }
@@ -209,6 +213,7 @@ func (h *Hub) Close() error {
 	}
 	h.pilotoo.close()
 	h.pingerchips.close()
+	h.smooth.Close()
 	h.conductor.Close()
 	h.rooms.Close()
 	if err := h.journal.Close(); err != nil {
@@ -222,5 +227,5 @@ type Stats struct{ Sockets, Rooms, Runs int }
 
 // Stats returns the present counts.
 func (h *Hub) Stats() Stats {
-	return Stats{Sockets: h.pilotoo.sockets() + h.pingerchips.sockets(), Rooms: h.rooms.Len(), Runs: h.conductor.Runs()}
+	return Stats{Sockets: h.pilotoo.sockets() + h.pingerchips.sockets() + h.smooth.Connections(), Rooms: h.rooms.Len(), Runs: h.conductor.Runs()}
 }

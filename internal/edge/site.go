@@ -9,6 +9,7 @@ import (
 	"github.com/parlance-gateway/parlance/internal/agent"
 	"github.com/parlance-gateway/parlance/internal/conductor"
 	"github.com/parlance-gateway/parlance/internal/dialect"
+	"github.com/parlance-gateway/parlance/internal/dialect/smooth"
 	"github.com/parlance-gateway/parlance/internal/identity"
 )
 
@@ -40,6 +41,7 @@ type Site struct {
 
 	Pilotoo     *Pilotoo
 	Pingerchips *Pingerchips
+	Smooth      *Smooth
 	// Apps are those whose tokens and secrets are taken; their realm is the site's.
 	Apps []identity.App
 	// Page is the path of the demonstration page, or "".
@@ -86,18 +88,22 @@ type generation struct {
 	sites  map[string]*Site
 	realms map[string]*conductor.Realm
 	apps   map[appKey]*identity.App
+	smooth map[string]*smooth.Config // by site
 }
 
 // newGeneration merges the sites' agents by realm. A name with two meanings is
 // refused (DESIGN.md §10).
 func newGeneration(sites []*Site) (*generation, error) {
-	g := &generation{sites: make(map[string]*Site), realms: make(map[string]*conductor.Realm), apps: make(map[appKey]*identity.App)}
+	g := &generation{sites: make(map[string]*Site), smooth: make(map[string]*smooth.Config), realms: make(map[string]*conductor.Realm), apps: make(map[appKey]*identity.App)}
 	same := make(map[string]string)
 	for _, s := range sites {
 		if g.sites[s.Name] != nil {
 			return nil, fmt.Errorf("%w: the name %q is used twice", ErrConflict, s.Name)
 		}
 		g.sites[s.Name] = s
+		if c := smoothOf(s); c != nil {
+			g.smooth[s.Name] = c
+		}
 		r := g.realms[s.Realm]
 		if r == nil {
 			r = &conductor.Realm{Agents: make(map[string]agent.Agent)}

@@ -1,0 +1,100 @@
+package smooth
+
+import (
+	"context"
+	"unicode/utf8"
+
+	"golang.org/x/time/rate"
+)
+
+// action is one of the protocol's nine (SMO-003).
+type action struct {
+	do     func(*conn, context.Context, *object, string) error
+	fields []string
+}
+
+var actions = map[string]action{
+	"create_conversation_session": {(*conn).create, []string{
+		"agentId", "userName", "userEmail", "browserFingerprint", "supports", "metadata", "authContext", "conversationId",
+	}},
+	"get_session":               {(*conn).get, []string{"sessionId"}},
+	"get_conversation_messages": {(*conn).messages, []string{"sessionId", "limit", "cursor"}},
+	"send_message":              {(*conn).message, []string{"sessionId", "message", "stream", "model", "skill", "images", "files"}},
+	"confirm_tool_action":       {(*conn).confirm, []string{"sessionId", "approved"}},
+	"submit_interaction":        {(*conn).submit, []string{"sessionId", "interactionId", "kind", "values", "declined"}},
+	"verify_otp":                {(*conn).verify, []string{"sessionId", "code"}},
+	"cancel":                    {(*conn).cancel, []string{"sessionId"}},
+	"ping":                      {(*conn).ping, nil},
+}
+
+// frame carries out a text frame (SMO-009 to SMO-014).
+func (c *conn) frame(b []byte) {
+	if !c.check() {
+		return
+	}
+	if !utf8.Valid(b) {
+		c.refuse("frame", "", invalid("Invalid JSON frame"))
+		return
+	}
+	o := read(b)
+	if o == nil {
+		c.refuse("frame", "", invalid("Invalid JSON frame"))
+		return
+	}
+	request, ok := o.requestID()
+	if !ok {
+		c.refuse("frame", "", invalid("'requestId' must be a string of at most %d characters", MaxRequestID))
+		return
+	}
+	name, isText := "", false
+	if o.has("action") {
+		name, isText = unquote(o.members["action"])
+	}
+	a, known := actions[name]
+	switch {
+	case c.limited():
+		c.refuse("frame", request, &Error{CodeRate, "Too many frames; slow down."})
+		return
+	case !o.has("action") || isText && name == "":
+		c.refuse("frame", request, invalid("Missing 'action'"))
+		return
+	case !isText:
+		c.refuse("frame", request, invalid("'action' must be a string"))
+		return
+	case !known:
+		c.refuse("frame", request, &Error{CodeUnsupported, "There is no such action."})
+		return
+	}
+	if cfg := c.config(); cfg != nil && cfg.Strict {
+		if o.only(a.fields...); o.err != nil {
+			c.refuse(name, request, o.err)
+			return
+		}
+	}
+	ctx, cancel := context.WithTimeout(c.server.ctx, commandTimeout)
+	defer cancel()
+	if err := a.do(c, ctx, o, request); err != nil {
+		c.refuse(name, request, err)
+	}
+}
+
+// limited says that a frame comes too soon after others.
+func (c *conn) limited() bool {
+	if c.pace == nil {
+		r := c.site.Rules()
+		if r.CommandsPerSecond == 0 {
+			r.CommandsPerSecond = defaultRate
+		}
+		if r.CommandBurst == 0 {
+			r.CommandBurst = max(defaultBurst, int(r.CommandsPerSecond))
+		}
+		c.pace = rate.NewLimiter(rate.Limit(r.CommandsPerSecond), r.CommandBurst)
+	}
+	return !c.pace.AllowN(c.server.o.Now(), 1)
+}
+
+// ping is answered at once, also while a turn runs (SMO-030 to SMO-033).
+func (c *conn) ping(_ context.Context, _ *object, request string) error {
+	c.out.send(pong(request, c.server.now()))
+	return nil
+}

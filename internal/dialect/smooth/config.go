@@ -1,0 +1,85 @@
+package smooth
+
+import (
+	"path"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Config is what a site is configured to do in this dialect. It is immutable;
+// zero values are the defaults named.
+type Config struct {
+	// Agents are the site's agents by name, the first is the default; IDs maps
+	// the agent ids that clients send to names. Where it is empty every UUID
+	// means the default.
+	Agents []string
+	IDs    map[string]string
+	// Anonymous admits who shows no credential, or a bad one, as nobody in
+	// particular: who knows a session's id may use it.
+	Anonymous bool
+	// Park is how long a turn waits for its person (default 300 s; negative: for
+	// as long as it takes).
+	Park time.Duration
+	// CancelOnDisconnect stops a turn when its connection is lost.
+	CancelOnDisconnect bool
+	// Keepalive is how often a turn says that it goes on (default 30 s;
+	// negative: never).
+	Keepalive time.Duration
+	// Strict refuses actions with members that they do not have.
+	Strict bool
+	// Models are the names, or patterns of them, that a client may choose a model
+	// by; Skills those of skills. The agent is given the choice.
+	Models []string
+	Skills []string
+	// Kinds are the kinds of cards beside the protocol's two.
+	Kinds []Kind
+}
+
+// Kind is a kind of interaction that needs no code: its spec and its values are
+// checked by JSON Schema.
+type Kind struct {
+	Name string
+	// Capability is what a client declares that can show it.
+	Capability string
+	// Description tells an agent's model when to raise it.
+	Description  string
+	Spec, Values jsontext.Value
+}
+
+func (c *Config) park() time.Duration { return orDefault(c.Park, DefaultPark) }
+
+func (c *Config) keepalive() time.Duration { return max(0, orDefault(c.Keepalive, DefaultKeepalive)) }
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d
+}
+
+// agent finds the agent that an id means (SMO-053).
+func (c *Config) agent(id string) (string, *Error) {
+	if name, ok := c.IDs[id]; ok {
+		return name, nil
+	}
+	if slices.Contains(c.Agents, id) {
+		return id, nil
+	}
+	switch {
+	case !isUUID(id):
+		return "", invalid("'agentId' must be a UUID or an agent's name")
+	case len(c.IDs) > 0 || len(c.Agents) == 0:
+		return "", &Error{CodeNoAgent, "There is no such agent."}
+	}
+	return c.Agents[0], nil
+}
+
+// allows says that a name is in a list of patterns.
+func allows(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		ok, err := path.Match(p, name)
+		return err == nil && ok
+	})
+}

@@ -1,0 +1,3 @@
+package smooth_test
+
+func validEvent([]byte) error { return nil }

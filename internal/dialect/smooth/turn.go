@@ -1,0 +1,333 @@
+package smooth
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parlance-gateway/parlance/internal/chat"
+)
+
+// turn is a run as one connection shows it. All of it is guarded by conn.mu,
+// but for what never changes.
+type turn struct {
+	conn          *conn
+	request       string
+	run, thread   string
+	session       string
+	stream        bool
+	mirror        bool // a run of somebody else's, which takes no slot
+	supports      []string
+	done          chan struct{} // closed when it is not shown any more
+	over          bool
+	calls         []heldCall        // frames of calls that wait for a card
+	denied        map[string]string // calls that were denied, by id: their names
+	asked         string            // the question whose card was shown last
+	citations     []jsontext.Value
+	directive     jsontext.Value
+	escalation    string
+	escalate      bool
+	response      map[string]jsontext.Value
+	begun         bool // a token was sent
+	usage         jsontext.Value
+	beat, release *time.Timer
+}
+
+// heldCall is the frame of a call that is not sent yet.
+type heldCall struct {
+	id    string
+	frame []byte
+}
+
+// quiet marks the origin of a turn that wants no streaming frames (SMO-090).
+const quiet = "/quiet"
+
+// origin is the name that the run keeps of its session.
+func (t *turn) origin() string {
+	if t.stream {
+		return t.session
+	}
+	return t.session + quiet
+}
+
+// know makes the turn known to other connections of this edge, one of which may
+// take it over.
+func (s *Server) know(t *turn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turns[t.run] = t
+}
+
+func (s *Server) forget(t *turn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.turns[t.run] == t {
+		delete(s.turns, t.run)
+	}
+}
+
+// startTimers begins the keepalives. Holds conn.mu.
+func (t *turn) startTimers(cfg *Config) {
+	every := cfg.keepalive()
+	if every == 0 || t.mirror {
+		return
+	}
+	t.beat = time.AfterFunc(every, func() {
+		t.conn.mu.Lock()
+		defer t.conn.mu.Unlock()
+		if !t.over && t.conn.turn == t {
+			t.conn.out.send(keepalive(t.request, t.conn.server.now()))
+			t.beat.Reset(every)
+		}
+	})
+}
+
+// stopTimers ends what the turn would still do by itself. Holds conn.mu.
+func (t *turn) stopTimers() {
+	if !t.over {
+		t.over = true
+		close(t.done)
+	}
+	if t.beat != nil {
+		t.beat.Stop()
+	}
+	if t.release != nil {
+		t.release.Stop()
+	}
+}
+
+// show sends what a record is to the client. Holds conn.mu.
+func (t *turn) show(e *Encoded) {
+	if t.over {
+		return
+	}
+	at := e.rec.At
+	t.note(e)
+	switch b := e.rec.Body.(type) {
+	case *chat.DeltaBody:
+		t.delta(e, b)
+	case *chat.ToolEndBody:
+		t.toolCall(e.run, b.Call, at)
+	case *chat.ToolResultBody:
+		t.flush()
+		t.toolResult(e.run, b.Call, b.Content, at)
+	case *chat.TodosBody:
+		if v, err := json.Marshal(b.Todos); err == nil {
+			t.chunk("todos", append(append([]byte(`{"structuredResponse":{"todos":`), v...), '}', '}'), at)
+		}
+	case *chat.StepBody:
+		if b.Done {
+			t.chunk(b.Name, []byte("{}"), at)
+		}
+	case *chat.CustomBody:
+		t.custom(b, at)
+	case *chat.RunSuspendedBody:
+		t.park(e.run)
+		t.flush()
+	case *chat.AnswerBody:
+		t.answered(e.run, b)
+		if e.run.Status == chat.RunSuspended && e.run.Stop == nil && e.run.Open() != nil {
+			t.park(e.run) // one card at a time
+		}
+	case *chat.RunEndBody:
+		t.end(e.run, b, at)
+	}
+}
+
+// note keeps what only the answer's last frame says.
+func (t *turn) note(e *Encoded) {
+	b, ok := e.rec.Body.(*chat.CustomBody)
+	if !ok {
+		return
+	}
+	switch b.Name {
+	case "citations":
+		t.cite(b.Value)
+	case "directive":
+		if t.directive = nil; b.Value.Kind() == '{' {
+			t.directive = b.Value
+		}
+	case "escalation":
+		o := entry(b.Value)
+		t.escalate, _ = o.boolean("needsEscalation", true)
+		t.escalation = o.text("escalationReason", maxText)
+	case "response":
+		if b.Value.Kind() == '{' {
+			t.response = entry(b.Value).members
+		}
+	}
+}
+
+func (t *turn) custom(b *chat.CustomBody, at int64) {
+	if b.Name != "preamble" || t.begun || !t.stream {
+		return
+	}
+	if s, ok := unquote(b.Value); ok && s != "" {
+		t.conn.out.token(eventPreamble, t, s, at)
+	}
+}
+
+func (t *turn) delta(e *Encoded, b *chat.DeltaBody) {
+	if b.Text == "" || e.rec.Kind == chat.KindToolArgs {
+		return
+	}
+	t.flush()
+	t.settleDenied(e.rec.At)
+	if !t.stream {
+		return
+	}
+	kind := eventReasoning
+	if e.rec.Kind == chat.KindTextDelta {
+		kind, t.begun = eventToken, true
+	}
+	t.conn.out.token(kind, t, b.Text, e.rec.At)
+}
+
+func (t *turn) chunk(node string, state []byte, at int64) {
+	if t.stream && node != "" {
+		t.conn.out.send(chunk(t.request, node, state, at))
+	}
+}
+
+// toolCall makes the frame of a call and holds it for a moment: if its agent
+// asks for the person next, the card goes first (SMO-155, SMO-186).
+func (t *turn) toolCall(run *chat.Run, id string, at int64) {
+	p := run.Part(id)
+	if p == nil || !t.stream {
+		return
+	}
+	b := quoted([]byte(`{"rawResponse":{"toolCall":{"name":`), p.Name)
+	if args := jsontext.Value(p.Text); args.IsValid() {
+		b = raw(b, "arguments", args)
+	} else if len(p.Text) == 0 {
+		b = append(b, `,"arguments":{}`...)
+	} else {
+		b = member(b, "arguments", p.Text)
+	}
+	t.calls = append(t.calls, heldCall{id, chunk(t.request, p.Name, append(b, '}', '}', '}'), at)})
+	if raises(run, p.Name) {
+		return // the card comes for certain
+	}
+	if t.release == nil {
+		t.release = time.AfterFunc(callHold, func() {
+			t.conn.mu.Lock()
+			defer t.conn.mu.Unlock()
+			if !t.over {
+				t.flush()
+			}
+		})
+		return
+	}
+	t.release.Reset(callHold)
+}
+
+// raises says that a call of the name is a card's.
+func raises(run *chat.Run, name string) bool {
+	return slices.ContainsFunc(run.Tools, func(t chat.ClientTool) bool { return t.Name == name })
+}
+
+// flush sends the frames of calls that were held.
+func (t *turn) flush() {
+	for _, c := range t.calls {
+		t.conn.out.send(c.frame)
+	}
+	t.calls = nil
+	if t.release != nil {
+		t.release.Stop()
+	}
+}
+
+func (t *turn) toolResult(run *chat.Run, call, content string, at int64) {
+	name := ""
+	if p := run.Part(call); p != nil {
+		name = p.Name
+	}
+	_, failed := t.denied[call]
+	delete(t.denied, call)
+	failed = failed || strings.HasPrefix(content, "Error:") || strings.HasPrefix(content, deniedText)
+	t.result(name, content, failed, at)
+}
+
+func (t *turn) result(name, content string, failed bool, at int64) {
+	b := quoted([]byte(`{"rawResponse":{"toolResult":{"name":`), name)
+	b = append(b, `,"isError":`...)
+	b = append(b, boolean(failed)...)
+	t.chunk(name, append(member(b, "result", content), '}', '}', '}'), at)
+}
+
+func boolean(b bool) string {
+	if b {
+		return "true"
+	}
+	return "false"
+}
+
+// deniedText begins the result of a call that its person refused.
+const deniedText = "Denied by human:"
+
+// answered notes which calls were denied: they have a result that says so, the
+// agent's own or ours (SMO-156).
+func (t *turn) answered(run *chat.Run, b *chat.AnswerBody) {
+	for _, i := range run.Interrupts {
+		if i.ID != b.Interrupt || i.Kind != chat.InterruptApproval || approved(b) || i.Call == "" {
+			continue
+		}
+		if t.denied == nil {
+			t.denied = make(map[string]string)
+		}
+		t.denied[i.Call] = i.Tool
+	}
+}
+
+func approved(b *chat.AnswerBody) bool {
+	if b.Status != chat.InterruptAnswered {
+		return false
+	}
+	if b.Value.Kind() == '{' {
+		yes, given := entry(b.Value).boolean("approved", false)
+		return yes && given
+	}
+	return b.Value.Kind() == 't'
+}
+
+// settleDenied tells of denied calls whose agent says nothing of a result.
+func (t *turn) settleDenied(at int64) {
+	for call, name := range t.denied {
+		delete(t.denied, call)
+		t.result(name, deniedText+" user rejected the action", true, at)
+	}
+}
+
+// end frees the slot, and only then sends the terminal frame (SMO-022, SMO-167).
+func (t *turn) end(run *chat.Run, b *chat.RunEndBody, at int64) {
+	c := t.conn
+	stopped := b.Status == chat.RunCancelled && b.Cause != chat.CauseTimeout
+	if !stopped {
+		t.flush()
+		t.settleDenied(at)
+	}
+	t.stopTimers()
+	if c.turn == t {
+		c.turn = nil
+	}
+	delete(c.mirrors, t.run)
+	c.server.forget(t)
+	switch {
+	case stopped:
+		c.out.send(cancelled(t.request, at))
+	case b.Status == chat.RunComplete:
+		c.out.send(t.eventual(run, b, at))
+	default:
+		e := &Error{CodeAgent, b.Text}
+		if b.Code == chat.CodeAgentUnavailable {
+			e.Code = CodeUnavailable
+		}
+		if e.Message == "" {
+			e.Message = "The agent failed."
+		}
+		c.out.send(failure(t.request, e, at))
+	}
+}
