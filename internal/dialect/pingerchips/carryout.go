@@ -104,6 +104,7 @@ func (m *member) say(ctx context.Context, c sendCommand) ([]byte, error) {
 			{ID: c.Message, Type: chat.PartText, Text: chat.Text(c.Text)},
 		}},
 	})
+	m.acked = max(m.acked, begun.Log)
 	return accepted(begun), err
 }
 
@@ -115,6 +116,7 @@ func (m *member) regenerate(ctx context.Context, payload []byte) ([]byte, []byte
 	begun, err := m.socket.server.o.Desk.Regenerate(ctx, m.who, dialect.Regenerate{
 		Thread: m.thread, Dialect: name, Message: c.Message, Run: c.Run, Placed: c.Placed, Parent: c.Parent,
 	})
+	m.acked = max(m.acked, begun.Log)
 	if err == nil && begun.Answer != "" {
 		m.choose(ctx, c.Message, begun.Answer)
 	}

@@ -70,7 +70,7 @@ func (c *client) frame(f frame) {
 		return
 	}
 	if c.signal != "" && f.event != "batch" && f.event != "change" {
-		fail("PIN-105 PIN-106", "no companion right behind "+c.signal)
+		fail("PIN-105 PIN-106 PIN-181", "no companion right behind "+c.signal)
 	}
 	switch f.event {
 	case "snapshot":

@@ -53,7 +53,7 @@ func TestCapabilities(t *testing.T) {
 			f := w.call(p.event, payload)
 			denied := !f.ok && read(t, f).Reason == "forbidden: missing "+p.verb
 			if denied == has(p.verb) {
-				t.Errorf("PIN-030 PIN-033 %s: %s is answered %s", name, p.event, f.payload)
+				t.Errorf("PIN-030 PIN-033 PIN-120 %s: %s is answered %s", name, p.event, f.payload)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/dialect"
@@ -24,8 +25,10 @@ type member struct {
 	seat   dialect.Seat
 	agent  Agent            // or nil
 	first  []*phoenix.Frame // the replay and the snapshot, until they are sent
-	// view is what the join chose of the tree; only commands in turn touch it.
-	view choices
+	// view is what the join chose of the tree, acked the newest entry that one of
+	// its own commands was; only commands in turn touch them.
+	view  choices
+	acked uint64
 
 	sending sync.Mutex // held over what must not be torn apart
 
@@ -185,7 +188,7 @@ func (m *member) work() {
 func (m *member) carry(p phoenix.Push) {
 	ctx, cancel := context.WithTimeout(m.socket.server.ctx, commandTimeout)
 	defer cancel()
-	m.seat.Hold()
+	m.hold(ctx, p.Event)
 	defer m.seat.Release()
 	response, view, err := m.command(ctx, p.Event, p.Payload)
 	if err != nil {
@@ -199,6 +202,32 @@ func (m *member) carry(p phoenix.Push) {
 		_ = m.tell(eventView, view)
 	}
 }
+
+// hold stops the feed where the thread shows what the member's own commands did:
+// an acknowledgement may come before the room has the entry.
+func (m *member) hold(ctx context.Context, event string) {
+	m.seat.Hold()
+	if event == pushCancel { // beside the others
+		return
+	}
+	for range ownTries {
+		if m.seat.State().Log >= m.acked {
+			break
+		}
+		m.seat.Release()
+		select {
+		case <-time.After(ownPause):
+		case <-ctx.Done():
+		}
+		m.seat.Hold()
+	}
+}
+
+// A command waits so long for the entry of one before it.
+const (
+	ownPause = 2 * time.Millisecond
+	ownTries = 500
+)
 
 func errIs(err, target error) bool { return errors.Is(err, target) }
 

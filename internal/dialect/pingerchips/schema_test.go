@@ -11,6 +11,9 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/parlance-gateway/parlance/internal/room"
+	"github.com/parlance-gateway/parlance/internal/wire/phoenix"
 )
 
 const specDir = "../../../spec/pingerchips"
@@ -183,4 +186,17 @@ func TestTopics(t *testing.T) {
 			t.Errorf("PIN-015 PIN-056 %q is %q %v", topic, got, ok)
 		}
 	}
+}
+
+// Entry is what a record is on the wire, for the tests of this folder.
+func Entry(c *room.Change) (signal []byte, event string, payload []byte) {
+	e := entryOf(c)
+	event, payload = e.batch()
+	return e.about, event, payload
+}
+
+// Frame is what an entry is sent as.
+func (e *Encoded) Frame(topic string) *phoenix.Frame {
+	_, f := e.frames(topic)
+	return f
 }

@@ -1,6 +1,7 @@
 package pingerchips_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -94,7 +95,7 @@ func TestOneTurn(t *testing.T) {
 	v.over(0, "r-m1")
 	other.frames(v.all())
 	if other.folded() != c.folded() {
-		t.Errorf("PIN-022 PIN-104 PIN-186 the other window has\n%s\nwant\n%s", other.folded(), c.folded())
+		t.Errorf("PIN-021 PIN-022 PIN-104 PIN-186 the other window has\n%s\nwant\n%s", other.folded(), c.folded())
 	}
 	late := newClient(t, "late")
 	late.frames(s.join("t1", "carol").all())
@@ -174,6 +175,9 @@ func TestSeveralRuns(t *testing.T) {
 		w.send("m"+string(rune('0'+i)), "/slow")
 	}
 	w.refuses("PIN-131 a ninth run", "send", `{"messageId":"m9","runId":"r9","text":"x"}`, "too many runs")
+	w.after(0, "the last message", func(f frame) bool {
+		return f.event == "batch" && strings.Contains(string(f.payload), `"key":"last_message_id","value":"m7"`)
+	})
 	c := newClient(t, "ann")
 	c.frames(w.all())
 	if n := len(messagesOf(t, c)); n != 8 {
@@ -181,5 +185,20 @@ func TestSeveralRuns(t *testing.T) {
 	}
 	for i := range 8 {
 		w.ok("cancel", `{"runId":"r-m`+string(rune('0'+i))+`"}`)
+	}
+}
+
+// PIN-129: what one has sent oneself is the end of one's view at once.
+func TestSendsFollowEachOther(t *testing.T) {
+	s := serve(t, nil)
+	w := s.join("t1", "ann")
+	for i := range 40 {
+		id, before := fmt.Sprint("m", i), fmt.Sprint("m", i-1)
+		w.send(id, "/slow")
+		n := w.ok("tree:node", `{"messageId":`+quote(id)+`}`)
+		if p := deref(n.Message.ParentID); i > 0 && p != before && p != w.answerOf(before) {
+			t.Fatalf("PIN-129 %s hangs under %s", id, p)
+		}
+		w.ok("cancel", `{"runId":"r-`+id+`"}`)
 	}
 }
