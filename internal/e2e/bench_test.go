@@ -158,7 +158,13 @@ func (g *gateway) memory(b *testing.B) (resident, live int64) {
 // cpu is the time that the process has used.
 func (g *gateway) cpu(b *testing.B) time.Duration {
 	b.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", g.cmd.Process.Pid))
+	return processTime(b, g.cmd.Process.Pid)
+}
+
+// processTime is the processor time that a process has used.
+func processTime(b *testing.B, pid int) time.Duration {
+	b.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		b.Fatalf("this benchmark needs /proc: %v", err)
 	}

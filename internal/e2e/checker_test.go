@@ -73,6 +73,7 @@ type window struct {
 	joined bool
 	// connections is how many the window has had.
 	connections int
+	cut         bool // its last history was truncated
 	last        map[string]int
 	over        map[string]bool
 	fold        *transcript
@@ -187,6 +188,7 @@ func (k *checker) join(n note) {
 	}
 	w.joined = true
 	seen := map[string]int{}
+	w.cut = n.Trunc
 	w.fold = newTranscript(n.Msgs)
 	for _, e := range n.Env {
 		e.W, e.C, e.Th, e.T = n.W, n.C, n.Th, n.T
@@ -216,6 +218,10 @@ func (k *checker) join(n note) {
 func (k *checker) event(w *window, n note) {
 	k.content(n)
 	want := w.last[n.R] + 1
+	if want == 1 && n.S > 1 && w.cut {
+		// The history said that the beginning is not held any more (PIL-165).
+		want, w.fold.torn = n.S, true
+	}
 	switch {
 	case w.over[n.R]:
 		k.bad(badAfterEnd, "%s: %s %d of %s", n.W, n.Y, n.S, n.R)

@@ -17,11 +17,11 @@ import (
 //
 //	go test ./internal/e2e -run TestFaults -timeout 0 -faults 10000 -faultseed 1
 var (
-	faultCount = flag.Int("faults", 60, "how many faults TestFaults injects")
+	faultCount = flag.Int("faults", 50, "how many faults TestFaults injects")
 	faultSeed  = flag.Int64("faultseed", 0, "where the faults' dice begin; 0 is the time of day")
 	faultKinds = flag.String("faultkinds", "", "only kinds of faults that contain this")
 	failovers  = flag.Int("failovers", 1, "how often the store fails over in each test of failovers")
-	faultRound = flag.Int("faultround", 30, "how many faults a round has, after which all must come to rest")
+	faultRound = flag.Int("faultround", 25, "how many faults a round has, after which all must come to rest")
 )
 
 // storm injects faults into a fleet, several at a time, each on another target.
@@ -83,8 +83,19 @@ func TestFaults(t *testing.T) {
 		seed = time.Now().UnixNano() % 1_000_000
 	}
 	t.Logf("-faultseed %d", seed)
+	if !slices.ContainsFunc(faults, func(c fault) bool { return strings.Contains(c.kind, *faultKinds) }) {
+		t.Fatalf("no kind of fault contains %q", *faultKinds)
+	}
 	f := newFleet(t, 3)
 	s := &storm{f: f, r: rand.New(rand.NewPCG(uint64(seed), 1)), count: map[string]int{}}
+	c := f.store.Client()
+	defer c.Close()
+	var ep epochs
+	look := func(crowd *swarm) {
+		if err := ep.look(t.Context(), crowd, c); err != nil {
+			t.Error(err)
+		}
+	}
 	var sum figures
 	bad := 0
 	for done, round := 0, int64(0); done < *faultCount; round++ {
@@ -94,8 +105,10 @@ func TestFaults(t *testing.T) {
 			Edges: f.bases(), Seed: seed*1000 + round, Threads: 6, Windows: 4, Polling: 2, Kinds: allKinds, Remove: true,
 		})
 		<-crowd.begun
+		look(crowd)
 		s.inject(t.Context(), n)
 		f.serving()
+		look(crowd)
 		crowd.healed()
 		crowd.stop()
 		found, seen := crowd.verdict(f.bot)
@@ -118,8 +131,8 @@ func TestFaults(t *testing.T) {
 		t.Logf("%5d %s", s.count[k], k)
 	}
 	calls, _ := f.bot.books()
-	t.Logf("%d events, %d runs, %d sends, %d agent calls, %d connections, %d histories, %d violations",
-		sum.events, sum.runs, sum.sends, len(calls), sum.connections, sum.histories, bad)
+	t.Logf("%d events, %d runs, %d sends, %d agent calls, %d connections, %d histories, %d epochs, %d violations",
+		sum.events, sum.runs, sum.sends, len(calls), sum.connections, sum.histories, sum.epochs, bad)
 }
 
 func (f *figures) add(o figures) {

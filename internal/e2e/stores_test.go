@@ -16,6 +16,7 @@ import (
 // F2: a store that comes back empty. Every window is told, in words or by a
 // history that holds; nobody waits for ever; the next thread works.
 func TestStoreComesBackEmpty(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 3)
 	script(t, "emptied.mjs", map[string]func() any{"empty": func() any {
 		f.store.Kill()
@@ -118,6 +119,7 @@ func tail(b []byte) []byte { return b[max(0, len(b)-500):] }
 // F14: a password that is changed under running edges. They say that they are
 // not ready, stay alive, and go on with the new one without a restart.
 func TestPasswordIsChanged(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, "requirepass first")
 	f := fleetOn(t, 2, "redis "+s.URL()+" {\n\t\t\tpassword first\n\t\t}")
 	s.Password = "first"
@@ -151,6 +153,7 @@ func TestPasswordIsChanged(t *testing.T) {
 
 // F11: a store that may evict what it holds takes no sockets.
 func TestStoreThatEvictsIsNotReady(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, "maxmemory 64mb", "maxmemory-policy allkeys-lru")
 	f := &fleet{t: t, bot: newBot(t)}
 	f.join(nil, "redis "+s.URL())
@@ -190,6 +193,7 @@ func TestHerd(t *testing.T) {
 // F23, F42: an owner that stood still for longer than its lease comes back,
 // finds its run ended by another, and stops its agent.
 func TestZombie(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 2)
 	s := startSwarm(t, crowd{Edges: f.bases(), Seed: 23, Threads: 4, Windows: 4, Polling: 2, Kinds: []string{"long", "ask", "hang"}})
 	<-s.begun
