@@ -226,6 +226,7 @@ bench() {
 		esac
 	done < <(find caddymodule internal -name '*_test.go' -exec grep -l '^func Benchmark' {} + |
 		sed 's|/[^/]*$||' | sort -u)
+	install_debian redis-server redis-server
 	: >$log
 	if [ ${#packages[@]} -gt 0 ]; then
 		say "benchmarks: ${packages[*]}"

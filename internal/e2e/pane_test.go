@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -99,21 +98,21 @@ func (p *pane) read() ([]byte, error) {
 		if _, err := io.ReadFull(p.in, head[:]); err != nil {
 			return nil, err
 		}
-		size := uint64(head[1])
-		var long [8]byte
+		size, wide := uint64(head[1]), 0
 		switch size {
 		case 126:
-			if _, err := io.ReadFull(p.in, long[6:]); err != nil {
-				return nil, err
-			}
-			size = binary.BigEndian.Uint64(long[:])
+			size, wide = 0, 2
 		case 127:
-			if _, err := io.ReadFull(p.in, long[:]); err != nil {
+			size, wide = 0, 8
+		}
+		for range wide {
+			c, err := p.in.ReadByte()
+			if err != nil {
 				return nil, err
 			}
-			size = binary.BigEndian.Uint64(long[:])
+			size = size<<8 | uint64(c)
 		}
-		if head[0]&0x70 != 0 || size > 16<<20 {
+		if head[0]&0x70 != 0 || head[1]&0x80 != 0 || size > 16<<20 {
 			return nil, errors.New("not a frame that a server may send")
 		}
 		if uint64(cap(p.buf)) < size {
