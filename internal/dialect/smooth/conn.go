@@ -140,7 +140,7 @@ func (c *conn) check() bool {
 
 // look does what is due now and then.
 func (c *conn) look() {
-	if c.out.wire == nil || !c.check() {
+	if !c.check() {
 		return
 	}
 	now := c.server.o.Now()

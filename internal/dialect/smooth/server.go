@@ -41,6 +41,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	draining bool
+	count    int
 	conns    map[*conn]struct{}
 	clients  map[string]int // connections by principal
 	turns    map[string]*turn
@@ -136,6 +137,17 @@ func (s *Server) Accept(w http.ResponseWriter, r *http.Request, v *dialect.Visit
 		s.leave(c)
 		return
 	}
+	s.begin(c)
+}
+
+// begin lets a connection be seen and read.
+func (s *Server) begin(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conns[c] = struct{}{}
+	if s.ctx.Err() != nil {
+		c.out.wire.abort()
+	}
 	go c.read()
 }
 
@@ -144,8 +156,8 @@ func unavailable(w http.ResponseWriter) {
 	http.Error(w, "try again later", http.StatusServiceUnavailable)
 }
 
-// enter counts a connection, whose leave is still to come; false if there is no
-// room for it.
+// enter counts a connection before it is one, and its leave is still to come;
+// false if there is no room for it.
 func (s *Server) enter(c *conn) bool {
 	limit := c.site.Rules().ConnectionsPerClient
 	if limit == 0 {
@@ -153,10 +165,10 @@ func (s *Server) enter(c *conn) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ctx.Err() != nil || s.draining || len(s.conns) >= s.o.MaxConnections || s.clients[c.client] >= limit {
+	if s.ctx.Err() != nil || s.draining || s.count >= s.o.MaxConnections || s.clients[c.client] >= limit {
 		return false
 	}
-	s.conns[c] = struct{}{}
+	s.count++
 	s.clients[c.client]++
 	s.wg.Add(1)
 	c.out.wg = &s.wg
@@ -166,6 +178,7 @@ func (s *Server) enter(c *conn) bool {
 func (s *Server) leave(c *conn) {
 	s.mu.Lock()
 	delete(s.conns, c)
+	s.count--
 	if s.clients[c.client]--; s.clients[c.client] <= 0 {
 		delete(s.clients, c.client)
 	}
@@ -268,9 +281,7 @@ func (s *Server) Close() {
 	s.draining = true
 	s.mu.Unlock()
 	for _, c := range s.list() {
-		if w := c.out.wire; w != nil {
-			w.abort()
-		}
+		c.out.wire.abort()
 	}
 	s.wg.Wait()
 }
