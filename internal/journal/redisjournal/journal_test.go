@@ -1,6 +1,7 @@
 package redisjournal
 
 import (
+	"flag"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,7 +12,20 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain tries fewer histories than a store in memory would have time for,
+// unless -rapid.checks says how many: each runs against a real server, which
+// some of them stop and start.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" })
+	if !asked {
+		if err := flag.Set("rapid.checks", "25"); err != nil {
+			panic(err)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // clock holds Redis' time where a test has moved it, but for what a call takes.
 type clock struct {
