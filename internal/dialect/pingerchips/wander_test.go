@@ -49,7 +49,9 @@ func TestManyClientsOnTwoEdges(t *testing.T) {
 	sites := []*site{on(t, j, nil), on(t, j, nil)}
 	thread := 0
 	rapid.Check(t, func(r *rapid.T) {
-		thread++
+		if thread++; thread > rounds {
+			return
+		}
 		wander(t, r, sites, fmt.Sprint("t", thread))
 	})
 }

@@ -1,0 +1,45 @@
+package conductor
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/journal"
+)
+
+// PIN-250: streamed text takes log numbers at the pace of 40 ms, and for very
+// long answers so seldom that changes with the text before and after stay under
+// 1 MB/s.
+func TestLogPaceOfLongAnswers(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		delta int
+		least int // changes in ten seconds
+	}{{"a short answer", 20, 190}, {"a long answer", 2_000, 10}, {"a very long answer", 20_000, 1}} {
+		o := &Owner{Run: "r", Pace: 40}
+		o.Start(true)
+		o.Opened(true)
+		text, logged, bytes := 0, 0, 0
+		count := func(d Do) {
+			for d.Append != nil {
+				for _, e := range d.Append.Entries {
+					text += len(e.Body.(*chat.DeltaBody).Text)
+					if e.Logged {
+						logged++
+						bytes += 2 * text
+					}
+				}
+				d = o.Appended(journal.Appended{Result: journal.Stored}, 1)
+			}
+		}
+		for now := int64(1_000_000); now < 1_010_000; now += 10 {
+			e := chat.NewEntry(chat.KindTextDelta, "r", &chat.DeltaBody{Part: "p", Text: strings.Repeat("x", c.delta)})
+			count(o.Entries([]chat.Entry{e}, now, 1))
+			count(o.Tick(now, 1))
+		}
+		if logged < c.least || logged > 251 || bytes > 12<<20 {
+			t.Errorf("%s: %d changes with %d bytes in ten seconds", c.name, logged, bytes)
+		}
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package pingerchips_test
+
+const rounds = 100
