@@ -65,6 +65,8 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 //		auth    jwt { ... }
 //		auth    caddy { ... }
 //		pilotoo [<path>] { ... }
+//		pingerchips [<path>] { ... }
+//		app     <key> { ... }
 //		origins <host...>
 //		page    <path>
 //		health  <path>
@@ -86,16 +88,18 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	return readBlock(d, "parlance", map[string]option{
-		"realm":   text(d, &h.Realm),
-		"name":    text(d, &h.Name),
-		"agent":   many(func() error { return h.readAgent(d) }),
-		"auth":    many(func() error { return h.readAuth(d) }),
-		"pilotoo": once(func() error { return h.readPilotoo(d) }),
-		"origins": texts(d, &h.Origins),
-		"page":    text(d, &h.Page),
-		"health":  text(d, &h.Health),
-		"ready":   text(d, &h.Ready),
-		"limits":  once(func() error { return h.readLimits(d) }),
+		"realm":       text(d, &h.Realm),
+		"name":        text(d, &h.Name),
+		"agent":       many(func() error { return h.readAgent(d) }),
+		"auth":        many(func() error { return h.readAuth(d) }),
+		"pilotoo":     once(func() error { return h.readPilotoo(d) }),
+		"pingerchips": once(func() error { return h.readPingerchips(d) }),
+		"app":         many(func() error { return h.readApp(d) }),
+		"origins":     texts(d, &h.Origins),
+		"page":        text(d, &h.Page),
+		"health":      text(d, &h.Health),
+		"ready":       text(d, &h.Ready),
+		"limits":      once(func() error { return h.readLimits(d) }),
 	}, later)
 }
 

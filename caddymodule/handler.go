@@ -46,6 +46,13 @@ type Handler struct {
 	// The Pilotoo dialect, over Socket.IO. Default: at `/socket.io/`.
 	Pilotoo *Pilotoo `json:"pilotoo,omitempty"`
 
+	// The Pingerchips dialect, over Phoenix channels. Default: at `/socket/`, if
+	// there is an app.
+	Pingerchips *Pingerchips `json:"pingerchips,omitempty"`
+
+	// The applications that vouch for the users of the Pingerchips dialect.
+	Apps []*PingerchipsApp `json:"apps,omitempty"`
+
 	// Where pages of other hosts may connect from, beside the site's own:
 	// `https://app.example.com`, `app.example.com` (http or https),
 	// `*.example.com`, or `*` for all, which needs an `auth` that takes tokens
@@ -174,6 +181,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 // not asked yet, or a client without one, shall hear at once that it cannot be
 // served. Requests of a polling session that is open carry its sid.
 func (h *Handler) opens(r *http.Request) bool {
+	if h.opensChannels(r) {
+		return true
+	}
 	p := h.site.Pilotoo
 	return p != nil && r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, p.Path) && r.URL.Query().Get("sid") == ""
 }

@@ -9,13 +9,13 @@ func noKind(kind string) string {
 }
 
 func noDialect(name string) string {
-	return fmt.Sprintf("%s comes with a later version of Parlance: this one speaks pilotoo", name)
+	return fmt.Sprintf("%s comes with a later version of Parlance: this one speaks pilotoo and pingerchips", name)
 }
 
 // later says of a word that it belongs to a dialect of a later version.
 func later(word string) string {
 	switch word {
-	case "pingerchips", "smooth", "agui", "app":
+	case "smooth", "agui":
 		return noDialect(word)
 	}
 	return ""

@@ -95,6 +95,12 @@ func (h *Handler) makeSite() error {
 	if err := h.makePilotoo(); err != nil {
 		return fmt.Errorf("pilotoo: %w", err)
 	}
+	if err := h.makePingerchips(); err != nil {
+		return fmt.Errorf("pingerchips: %w", err)
+	}
+	if err := h.makeApps(); err != nil {
+		return err
+	}
 	if err := h.makeProbes(); err != nil {
 		return err
 	}
