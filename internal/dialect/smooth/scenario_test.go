@@ -19,10 +19,12 @@ var scenarios = flag.String("scenarios", "../../../spec/smooth/scenarios", "fold
 // scenario is a conversation as a file: frames that a client sends, and what must
 // come back.
 type scenario struct {
-	Name   string       `json:"name"`
-	Server setup        `json:"server"`
-	Script []scriptItem `json:"mockLlmScript"`
-	Steps  []struct {
+	Name string `json:"name"`
+	// Requirements are those that the file proves.
+	Requirements []string     `json:"requirements"`
+	Server       setup        `json:"server"`
+	Script       []scriptItem `json:"mockLlmScript"`
+	Steps        []struct {
 		Send   map[string]any `json:"send"`
 		Expect []matcher      `json:"expect"`
 	} `json:"steps"`
@@ -56,7 +58,7 @@ func TestScenarios(t *testing.T) {
 		if len(sc.Steps) == 0 {
 			continue // a file of fixtures
 		}
-		t.Run("SMO-225 SMO-226 "+sc.Name, func(t *testing.T) { s.play(t, sc) })
+		t.Run("SMO-225 SMO-226 "+strings.Join(sc.Requirements, " ")+" "+sc.Name, func(t *testing.T) { s.play(t, sc) })
 	}
 }
 

@@ -61,13 +61,27 @@ func valid(name string, b []byte) error {
 	return s.Validate(v)
 }
 
+// dataOf are the schemas of what some actions are answered with.
+var dataOf = map[string]string{
+	"Session created":      "data.create_conversation_session",
+	"Session":              "data.get_session",
+	"ConversationMessages": "data.get_conversation_messages",
+}
+
 // validEvent checks a frame of the server against the schema of its type.
 func validEvent(b []byte) error {
 	var f struct {
-		Type string `json:"type"`
+		Type    string          `json:"type"`
+		Message string          `json:"message"`
+		Data    json.RawMessage `json:"data"`
 	}
 	if err := json.Unmarshal(b, &f); err != nil {
 		return err
+	}
+	if name := dataOf[f.Message]; name != "" {
+		if err := valid(name, f.Data); err != nil {
+			return err
+		}
 	}
 	return valid("event."+f.Type, b)
 }
