@@ -233,22 +233,31 @@ type view struct {
 // view returns the connection's view of a thread with its feed held, joined anew
 // where it was none. The caller calls done with it.
 func (c *conn) view(ctx context.Context, thread string) (*view, error) {
-	c.mu.Lock()
-	v, count := c.views[thread], len(c.views)
-	if v != nil {
-		v.users++
-		v.used = c.server.o.Now()
-	}
-	c.mu.Unlock()
-	if v != nil {
-		v.seat.Hold()
-		return v, nil
-	}
 	limit := c.site.Rules().RoomsPerConnection
 	if limit == 0 {
 		limit = defaultRooms
 	}
-	if count >= limit {
+	var old *view
+	c.mu.Lock()
+	v := c.views[thread]
+	if v != nil {
+		v.users++
+		v.used = c.server.o.Now()
+	} else if len(c.views) >= limit {
+		if old = c.idlestLocked(); old != nil {
+			delete(c.views, old.thread)
+		}
+	}
+	full := len(c.views) >= limit
+	c.mu.Unlock()
+	if old != nil {
+		old.seat.Leave()
+	}
+	switch {
+	case v != nil:
+		v.seat.Hold()
+		return v, nil
+	case full:
 		return nil, &Error{CodeRate, "This connection has too many conversations open."}
 	}
 	v = &view{conn: c, thread: thread, users: 1, used: c.server.o.Now()}
@@ -264,6 +273,17 @@ func (c *conn) view(ctx context.Context, thread string) (*view, error) {
 	}
 	c.views[thread] = v
 	return v, nil
+}
+
+// idlestLocked is the view that can be left first, or nil. Holds c.mu.
+func (c *conn) idlestLocked() *view {
+	var old *view
+	for _, v := range c.views {
+		if v.users == 0 && !v.watch && !c.showsLocked(v.thread) && (old == nil || v.used.Before(old.used)) {
+			old = v
+		}
+	}
+	return old
 }
 
 // done lets the feed of a view go on.
