@@ -101,6 +101,9 @@ func (j *Journal) inspect(ctx context.Context) (problems, warnings []string) {
 		problems, warnings = append(problems, p...), append(warnings, w...)
 		return nil
 	})
+	if err == nil {
+		err = j.takesWrites(ctx)
+	}
 	if err != nil {
 		problems = append(problems, readable(err).Error())
 	}
@@ -115,6 +118,30 @@ func (j *Journal) inspect(ctx context.Context) (problems, warnings []string) {
 	slices.Sort(problems)
 	slices.Sort(warnings)
 	return slices.Compact(problems), slices.Compact(warnings)
+}
+
+// takesWrites asks each master for a script that might write and has nothing to:
+// one that is full, or may not write for want of its disk or of replicas, refuses
+// it, and says nothing of that by INFO.
+func (j *Journal) takesWrites(ctx context.Context) error {
+	asked := map[redis.UniversalClient]bool{}
+	for p := range j.keys.partitions() {
+		due := j.keys.due(p)
+		node, err := nodeOf(ctx, j.link.read, due)
+		if err != nil {
+			return err
+		}
+		if asked[node] {
+			continue
+		}
+		asked[node] = true
+		err = j.link.run(ctx, node, beatScript, []string{due}, []byte(packer(nil).u48(0).flag(false)), "").Err()
+		// A slot on its way from one master to another is no fault of either.
+		if err != nil && !redis.HasErrorPrefix(err, "MOVED") && !redis.HasErrorPrefix(err, "ASK") {
+			return err
+		}
+	}
+	return nil
 }
 
 // server is what one says of itself.
