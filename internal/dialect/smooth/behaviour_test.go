@@ -62,7 +62,10 @@ func TestEnvelope(t *testing.T) {
 		}
 	}
 	if f := c.tail(); f[len(f)-1].at("data.data.response.requestSummary") != "" || f[len(f)-1].at("data.data.response.customerHappinessScore") != 0.5 {
-		t.Errorf("SMO-117 the default shape: %v", f)
+		t.Errorf("SMO-116 SMO-117 the default shape: %v", f)
+	}
+	if f := c.tail(); f[len(f)-1].at("data.data.needsEscalation") != false || f[len(f)-1].at("data.data.response.responseParts.0") != "hi" || f[len(f)-1].at("data.data.citations") != nil || f[len(f)-1].at("data.data.directive") != nil {
+		t.Errorf("SMO-118 SMO-119 SMO-121 SMO-122 what an agent did not say: %v", f)
 	}
 	c.send(`{"action":"cancel","requestId":%q}`, id)
 	c.silent("SMO-166 a cancel without a turn")

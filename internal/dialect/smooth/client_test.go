@@ -93,12 +93,12 @@ func (c *client) close() {
 func (c *client) listen() {
 	defer close(c.done)
 	for {
-		_, b, err := c.ws.Read(context.Background())
+		typ, b, err := c.ws.Read(context.Background())
 		var f frame
 		if err == nil {
 			d := json.NewDecoder(bytes.NewReader(b))
-			if d.Decode(&f) != nil {
-				c.t.Errorf("no JSON: %s", b)
+			if d.Decode(&f) != nil || typ != websocket.MessageText || f.kind() == "" {
+				c.t.Errorf("SMO-001 SMO-002 a frame is a JSON object with a type, as text: %s", b)
 			}
 			if err := validEvent(b); err != nil {
 				c.t.Errorf("%s is not valid: %v", b, err)
@@ -208,7 +208,7 @@ func (c *client) refused(what, code, request string) {
 	c.t.Helper()
 	f := c.next()
 	if f.kind() != "error" || f.text("error.code") != code || f.text("data.error.code") != code || f.text("requestId") != request {
-		c.t.Errorf("%s: expected the error %s of %q, got %s", what, code, request, f)
+		c.t.Errorf("%s: SMO-124 expected the error %s of %q at both places, got %s", what, code, request, f)
 	}
 }
 

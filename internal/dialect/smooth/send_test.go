@@ -95,7 +95,7 @@ func TestPagesHaveNoGap(t *testing.T) {
 		for i, m := range list {
 			id := frame(m.(map[string]any)).text("id")
 			if page == 0 && i == 0 && id != last {
-				t.Errorf("SMO-114 the answer is in the history under its id: %s, not %s", id, last)
+				t.Errorf("SMO-114 SMO-115 the answer is in the history under its id: %s, not %s", id, last)
 			}
 			if seen[id] {
 				t.Errorf("SMO-075 %s came twice", id)
