@@ -33,6 +33,9 @@ type Config struct {
 	// by; Skills those of skills. The agent is given the choice.
 	Models []string
 	Skills []string
+	// AuthKey is the secret that a back end signs an authContext with; without
+	// it none is looked at.
+	AuthKey []byte
 	// Kinds are the kinds of cards beside the protocol's two.
 	Kinds []Kind
 }

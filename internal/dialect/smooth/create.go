@@ -22,7 +22,7 @@ func (c *conn) create(ctx context.Context, o *object, request string) error {
 	o.text("browserFingerprint", maxText)
 	conversation := o.text("conversationId", maxText)
 	supports, declared := o.strings("supports", maxSupports)
-	o.object("authContext", maxText)
+	vouch := o.object("authContext", maxText)
 	if o.err == nil && agentID == "" {
 		o.fail("'agentId' is required")
 	}
@@ -40,10 +40,13 @@ func (c *conn) create(ctx context.Context, o *object, request string) error {
 	if s.Agent, refused = cfg.agent(agentID); refused != nil {
 		return refused
 	}
+	var err error
+	if s.Vouched, err = c.vouched(ctx, cfg, vouch); err != nil {
+		return err
+	}
 	if !isUUID(agentID) {
 		s.AgentID = c.shown(agentID)
 	}
-	var err error
 	if conversation != "" {
 		if s.Thread, err = c.thread(ctx, conversation); err != nil {
 			return err

@@ -35,8 +35,10 @@ type session struct {
 	Email        string         `json:"contactEmail,omitempty"`
 	Phone        string         `json:"contactPhone,omitempty"`
 	Metadata     jsontext.Value `json:"metadata,omitzero"`
-	Created      int64          `json:"created"`
-	Used         int64          `json:"used"`
+	// Vouched says that the back end said who the person is (SMO-042).
+	Vouched bool  `json:"vouched,omitzero"`
+	Created int64 `json:"created"`
+	Used    int64 `json:"used"`
 
 	version uint64
 }
