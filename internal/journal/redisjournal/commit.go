@@ -42,7 +42,7 @@ func (j *Journal) Commit(ctx context.Context, c journal.Commit) (journal.Committ
 	res, err := readCommitted(text, &c)
 	if err == nil && (res.Result == journal.Done || res.Result == journal.DoneBefore) {
 		// One that was done before may not have been waited for.
-		err = j.link.sync(ctx, j.keys.tag(k.partition))
+		err = j.link.sync(ctx, j.keys.tag(k.partition), k.commands, commandField(c.Command))
 	}
 	if err != nil {
 		return journal.Committed{}, err
@@ -113,8 +113,7 @@ func (j *Journal) commitArgs(k threadKeys, c *journal.Commit) (args []any, size 
 	for _, n := range []int{len(runs.ids), len(guards), len(changes), len(entries), len(c.Nodes), len(c.Segments)} {
 		head = head.u32(uint32(n))
 	}
-	command := append(append([]byte(nil), c.Command.ID[:]...), c.Command.Step)
-	args = []any{[]byte(head), command, c.Result, k.name, k.channel, []byte(links), lengths(entries)}
+	args = []any{[]byte(head), commandField(c.Command), c.Result, k.name, k.channel, []byte(links), lengths(entries)}
 	for _, id := range runs.ids {
 		args = append(args, id)
 	}
@@ -134,6 +133,11 @@ func (j *Journal) commitArgs(k threadKeys, c *journal.Commit) (args []any, size 
 		args = append(args, segment)
 	}
 	return args, size, nil
+}
+
+// commandField is where a thread's commands hold one.
+func commandField(c journal.CommandID) []byte {
+	return append(append(make([]byte, 0, len(c.ID)+1), c.ID[:]...), c.Step)
 }
 
 func encodeChange(ch *journal.RunChange, runs *runIndex) []byte {

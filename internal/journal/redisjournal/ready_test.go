@@ -3,6 +3,7 @@ package redisjournal
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -132,7 +133,24 @@ func TestReadiness(t *testing.T) {
 }
 
 func TestSync(t *testing.T) {
-	put := func(t *testing.T, j *Journal) error { return j.link.sync(t.Context(), j.keys.tag(0)) }
+	put := func(t *testing.T, j *Journal) error {
+		key := "parlance:{" + j.keys.tag(0) + "}:k"
+		if err := j.link.write.HSet(t.Context(), key, "there", 1).Err(); err != nil {
+			t.Fatal(err)
+		}
+		return j.link.sync(t.Context(), j.keys.tag(0), key, []byte("there"))
+	}
+	t.Run("F4 a commit that the new master does not have is not confirmed by it", func(t *testing.T) {
+		t.Parallel()
+		s := redistest.Start(t, "appendfsync always")
+		j := mustOpen(t, Options{Addresses: []string{s.Addr()}, Sync: Sync{Fsync: true}})
+		if err := put(t, j); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.link.sync(t.Context(), j.keys.tag(0), "parlance:{"+j.keys.tag(0)+"}:k", []byte("lost")); !errors.Is(err, errUnconfirmed) {
+			t.Errorf("got %v", err)
+		}
+	})
 	t.Run("a commit waits for as many replicas as it is told, and no longer than that takes", func(t *testing.T) {
 		t.Parallel()
 		s := redistest.StartSentinel(t)

@@ -24,12 +24,20 @@ type syncer struct {
 
 type syncGroup struct {
 	busy    bool
-	waiting []chan error
+	waiting []*awaited
 }
 
-// sync waits until all that the server of a hash tag has written by now is
-// where Options.Sync says.
-func (l *link) sync(ctx context.Context, tag string) error {
+// awaited is a commit that waits: the field of the hash that holds it tells a
+// server that has it from one that became the master without it.
+type awaited struct {
+	key    string
+	field  []byte
+	answer chan error
+}
+
+// sync waits until the command that stands in a field of a hash, whose hash tag
+// is tag, is where Options.Sync says.
+func (l *link) sync(ctx context.Context, tag, key string, field []byte) error {
 	if l.want == (Sync{}) {
 		return nil
 	}
@@ -38,7 +46,7 @@ func (l *link) sync(ctx context.Context, tag string) error {
 		group = tag
 	}
 	s := &l.syncer
-	answer := make(chan error, 1)
+	a := &awaited{key, field, make(chan error, 1)}
 	s.mu.Lock()
 	if s.groups == nil {
 		s.groups = map[string]*syncGroup{}
@@ -48,14 +56,14 @@ func (l *link) sync(ctx context.Context, tag string) error {
 		g = &syncGroup{}
 		s.groups[group] = g
 	}
-	g.waiting = append(g.waiting, answer)
+	g.waiting = append(g.waiting, a)
 	if !g.busy {
 		g.busy = true
 		s.running.Go(func() { l.serve(g, tag) })
 	}
 	s.mu.Unlock()
 	select {
-	case err := <-answer:
+	case err := <-a.answer:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
@@ -72,26 +80,43 @@ func (l *link) serve(g *syncGroup, tag string) {
 		if len(waiting) == 0 {
 			return
 		}
-		err := l.confirm(tag)
-		for _, c := range waiting {
-			c <- err
+		l.confirm(tag, waiting)
+	}
+}
+
+// confirm answers those that wait: it looks whether the server has what each has
+// written, and then writes a marker and waits for that, all on one connection.
+// What came before the marker is then where the marker is. After a failover that
+// lost a commit the new master's marker would prove nothing of it.
+func (l *link) confirm(tag string, waiting []*awaited) {
+	there, err := l.mark(tag, waiting)
+	for i, a := range waiting {
+		switch {
+		case err != nil:
+			a.answer <- err
+		case !there[i]:
+			a.answer <- errUnconfirmed
+		default:
+			a.answer <- nil
 		}
 	}
 }
 
-// confirm writes a marker and waits for it: what came before it is then where
-// the marker is.
-func (l *link) confirm(tag string) error {
+func (l *link) mark(tag string, waiting []*awaited) (there []bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout+callTimeout)
 	defer cancel()
 	key := l.prefix + ":{" + tag + "}:sync"
 	node, err := nodeOf(ctx, l.wait, key)
 	if err != nil {
-		return fmt.Errorf("redisjournal: %w", err)
+		return nil, fmt.Errorf("redisjournal: %w", err)
 	}
 	fsync := l.want.Fsync
 	for {
 		pipe := node.Pipeline() // one connection, in order
+		looks := make([]*redis.BoolCmd, len(waiting))
+		for i, a := range waiting {
+			looks[i] = pipe.HExists(ctx, a.key, string(a.field))
+		}
 		pipe.Set(ctx, key, "", 0)
 		var wait *redis.Cmd
 		if fsync {
@@ -100,23 +125,27 @@ func (l *link) confirm(tag string) error {
 			wait = pipe.Do(ctx, "WAIT", l.want.Replicas, waitTimeout.Milliseconds())
 		}
 		_, err := pipe.Exec(ctx)
+		there = there[:0]
+		for _, c := range looks {
+			there = append(there, c.Val())
+		}
 		if fsync && unknownCommand(err) {
 			// A server of that age has on disk what it has answered, if at all.
 			if err := l.alwaysOnDisk(ctx, node); err != nil {
-				return err
+				return nil, err
 			}
 			if fsync = false; l.want.Replicas == 0 {
-				return nil
+				return there, nil
 			}
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("redisjournal: waiting for a commit: %w", err)
+			return nil, fmt.Errorf("redisjournal: waiting for a commit: %w", err)
 		}
 		if !confirmed(wait.Val(), l.want, fsync) {
-			return errUnconfirmed
+			return nil, errUnconfirmed
 		}
-		return nil
+		return there, nil
 	}
 }
 
