@@ -50,7 +50,9 @@ func (v violation) String() string { return v.kind + ": " + v.what }
 // transcripts to what must always hold. It takes the notes in the order of
 // their printing and keeps what it needs of them, not all.
 type checker struct {
-	lossy bool // the store itself lost data: epochs may change
+	// lossy: the store itself lost data, and epochs may change. unsure: even what
+	// it acknowledged may be lost with them, an end or an answer too.
+	lossy, unsure bool
 
 	windows map[string]*window
 	runs    map[string]*watched
@@ -94,6 +96,8 @@ type sent struct {
 	thread string
 	acked  bool
 	tries  int
+	// answers are those that acknowledged it.
+	answers string
 }
 
 // talk is a thread: its last transcripts, and what was cut off in mid-sentence.
@@ -156,6 +160,7 @@ func (k *checker) take(n note) {
 		// A duplicate is the sender's own earlier attempt: nobody else has the id.
 		if s := k.sends[n.ID]; s != nil && (n.OK || n.Code == "DUPLICATE_MESSAGE") {
 			s.acked = true
+			s.answers += fmt.Sprintf(" try %d ok=%v %s", n.N, n.OK, n.Code)
 		}
 	case "cancelled":
 		k.stops = append(k.stops, n)

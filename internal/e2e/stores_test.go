@@ -26,19 +26,21 @@ func TestStoreComesBackEmpty(t *testing.T) {
 	}}, f.env()...)
 }
 
-// sentinelFleet is three edges behind three Sentinels.
-func sentinelFleet(t *testing.T, config ...string) (*fleet, *redistest.Sentinels) {
+// sentinelFleet is three edges behind three Sentinels; option is one more of
+// the journal's.
+func sentinelFleet(t *testing.T, option string) (*fleet, *redistest.Sentinels) {
 	t.Helper()
-	s := redistest.StartSentinel(t, config...)
-	return fleetOn(t, 3, "redis "+s.Servers[0].URL()+" {\n\t\t\tsync replicas 2\n\t\t\tsentinel "+s.Name+" "+strings.Join(s.Addrs(), " ")+"\n\t\t}"), s
+	s := redistest.StartSentinel(t)
+	return fleetOn(t, 3, "redis "+s.Servers[0].URL()+" {\n\t\t\t"+option+"\n\t\t\tsentinel "+s.Name+" "+strings.Join(s.Addrs(), " ")+"\n\t\t}"), s
 }
 
-// failOver lets a crowd talk while the master changes by fail, three times.
-func failOver(t *testing.T, s *redistest.Sentinels, f *fleet, seed int64, fail func()) figures {
+// failOver lets a crowd talk while the master changes by fail; sure says that
+// commits wait for all replicas, so that no failover loses one.
+func failOver(t *testing.T, s *redistest.Sentinels, f *fleet, seed int64, sure bool, fail func()) figures {
 	t.Helper()
 	c := startSwarm(t, crowd{Edges: f.bases(), Seed: seed, Threads: 4, Windows: 4, Polling: 2, Kinds: allKinds})
 	<-c.begun
-	c.lossy()
+	c.lossy(sure)
 	var ep epochs
 	look := func() {
 		master := s.Master().Client()
@@ -60,18 +62,18 @@ func failOver(t *testing.T, s *redistest.Sentinels, f *fleet, seed int64, fail f
 	return c.mustHold(f)
 }
 
-// F3: a failover that the Sentinels are asked for.
+// F3: a failover that the Sentinels are asked for, where commits wait for both
+// replicas.
 func TestFailoverInOrder(t *testing.T) {
-	f, s := sentinelFleet(t)
-	failOver(t, s, f, 31, s.Failover)
+	f, s := sentinelFleet(t, "sync replicas 2")
+	failOver(t, s, f, 31, true, s.Failover)
 }
 
 // F4: a master that dies with a tail that no replica has. Who saw of it is told
 // of a new epoch; nobody is skipped silently.
 func TestFailoverThatLosesTheTail(t *testing.T) {
-	s := redistest.StartSentinel(t)
-	f := fleetOn(t, 3, "redis "+s.Servers[0].URL()+" {\n\t\t\tsentinel "+s.Name+" "+strings.Join(s.Addrs(), " ")+"\n\t\t}")
-	seen := failOver(t, s, f, 41, func() {
+	f, s := sentinelFleet(t, "sync none")
+	seen := failOver(t, s, f, 41, false, func() {
 		master := s.Master()
 		// The replicas hear no more of it, and what it writes now goes with it.
 		for _, r := range s.Servers {

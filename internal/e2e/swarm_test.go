@@ -112,11 +112,12 @@ func (s *swarm) take(n note) {
 	s.check.take(n)
 }
 
-// lossy tells the checker that the store may lose what it acknowledged.
-func (s *swarm) lossy() {
+// lossy tells the checker that the store may lose what streamed, and if it does
+// not wait for replicas what it acknowledged.
+func (s *swarm) lossy(sure bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.check.lossy = true
+	s.check.lossy, s.check.unsure = true, !sure
 }
 
 // stop lets the swarm send no more.

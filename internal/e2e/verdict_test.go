@@ -36,8 +36,8 @@ func (k *checker) judgeSends() {
 				n++
 			}
 		}
-		if s.acked && n == 0 {
-			k.bad(badLostSend, "%s in %s", id, s.thread)
+		if s.acked && n == 0 && !k.unsure {
+			k.bad(badLostSend, "%s in %s:%s", id, s.thread, s.answers)
 		}
 		if n > 1 {
 			k.bad(badTwice, "%s is %d times in %s", id, n, s.thread)
@@ -61,12 +61,12 @@ func (k *checker) judgeRuns(calls []call) {
 	}
 	segments := map[string]int{}
 	for _, c := range calls {
-		if segments[c.Segment]++; segments[c.Segment] == 2 {
+		if segments[c.Segment]++; segments[c.Segment] == 2 && !k.unsure {
 			k.bad(badTwoCalls, "the agent was called twice for %s", c.Segment)
 		}
 	}
 	for _, s := range k.stops {
-		if r := k.runs[s.R]; s.OK && r != nil && r.end != "" && r.end != "RUN_CANCELLED" {
+		if r := k.runs[s.R]; s.OK && !k.unsure && r != nil && r.end != "" && r.end != "RUN_CANCELLED" {
 			k.bad(badCancel, "%s was stopped by %s and is %s", s.R, s.W, r.end)
 		}
 	}
@@ -79,7 +79,7 @@ func (k *checker) judgeAnswers(calls []call) {
 		if !a.OK {
 			continue
 		}
-		if other, there := won[a.I]; there {
+		if other, there := won[a.I]; there && !k.unsure {
 			k.bad(badTwoWinners, "%s was answered by %s and by %s", a.I, other.W, a.W)
 		}
 		won[a.I] = a
@@ -91,7 +91,7 @@ func (k *checker) judgeAnswers(calls []call) {
 			if a.Status != "resolved" {
 				continue
 			}
-			if asked[a.Interrupt] {
+			if asked[a.Interrupt] && !k.unsure {
 				k.bad(badTwoWinners, "the agent got two answers to %s", a.Interrupt)
 			}
 			asked[a.Interrupt] = true
@@ -101,7 +101,7 @@ func (k *checker) judgeAnswers(calls []call) {
 		}
 	}
 	for _, a := range won {
-		if said, there := given[a.R]; there && said != a.D {
+		if said, there := given[a.R]; there && said != a.D && !k.unsure {
 			k.bad(badFalseWin, "%s won by %q, and the agent was told %q", a.I, a.D, said)
 		}
 	}
@@ -143,7 +143,7 @@ func (k *checker) judgeThread(id string, t *talk, calls []call) {
 		case n == 0: // nothing was said before it ended
 		case c >= len(calls) || n > calls[c].Said:
 			k.bad(badWords, "%s has %d words of call %d, which did not say so many", m.ID, n, c)
-		case whole[m.ID] != "" && n != calls[c].Planned:
+		case whole[m.ID] != "" && !k.unsure && n != calls[c].Planned:
 			k.bad(badShort, "%s of %s has %d words of %d", m.ID, whole[m.ID], n, calls[c].Planned)
 		}
 	}
