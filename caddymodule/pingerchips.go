@@ -24,6 +24,14 @@ type Pingerchips struct {
 	// The largest message that a client or an agent may send, in bytes.
 	// Default: 2 MiB.
 	Frame int64 `json:"frame,omitempty"`
+
+	// Where the back ends of apps get tokens for their users, or `off`.
+	// Default: `/api/chat/auth`.
+	AuthPath string `json:"auth_path,omitempty"`
+
+	// How a member that comes back is told of entries that changed several slots
+	// at once: as one `batch`, the default, or as a `change` for each.
+	ReplayMulti string `json:"replay_multi,omitempty"`
 }
 
 // PingerchipsApp is an application whose back end signs tokens for its users, and
@@ -51,8 +59,11 @@ const (
 	maxSecrets = 2
 )
 
-// pingerchipsPath is where the dialect is by default.
-const pingerchipsPath = "/socket/"
+// Where the dialect is by default.
+const (
+	pingerchipsPath = "/socket/"
+	tokenPath       = "/api/chat/auth"
+)
 
 func (h *Handler) makePingerchips() error {
 	if h.Pingerchips == nil && len(h.Apps) == 0 {
@@ -65,7 +76,7 @@ func (h *Handler) makePingerchips() error {
 	if len(h.Apps) == 0 {
 		return errors.New("it needs an app, whose tokens let clients in: write `app KEY { secret … }`")
 	}
-	site := &edge.Pingerchips{Path: pingerchipsPath, Frame: p.Frame}
+	site := &edge.Pingerchips{Path: pingerchipsPath, Frame: p.Frame, Auth: tokenPath}
 	var err error
 	if p.Path != "" {
 		if site.Path, err = folder(p.Path); err != nil {
@@ -77,6 +88,22 @@ func (h *Handler) makePingerchips() error {
 	}
 	if other := h.site.Pilotoo.Path; strings.HasPrefix(site.Path, other) || strings.HasPrefix(other, site.Path) {
 		return fmt.Errorf("its path %s and pilotoo's %s are one in the other", site.Path, other)
+	}
+	switch p.AuthPath {
+	case "":
+	case "off":
+		site.Auth = ""
+	default:
+		if site.Auth, err = plainPath(p.AuthPath); err != nil {
+			return fmt.Errorf("auth_path: %w", err)
+		}
+	}
+	switch p.ReplayMulti {
+	case "", "batch":
+	case "change":
+		h.site.Rules.ReplayApart = true
+	default:
+		return fmt.Errorf("replay_multi must be batch or change, not %q", p.ReplayMulti)
 	}
 	h.site.Pingerchips = site
 	return nil
@@ -134,7 +161,9 @@ func (a *PingerchipsApp) make() (identity.App, error) {
 // readPingerchips reads:
 //
 //	pingerchips [<path>] {
-//		frame <size>
+//		frame        <size>
+//		auth_path    <path>|off
+//		replay_multi batch|change
 //	}
 func (h *Handler) readPingerchips(d *caddyfile.Dispenser) error {
 	p := new(Pingerchips)
@@ -145,7 +174,11 @@ func (h *Handler) readPingerchips(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.ArgErr()
 	}
-	return readBlock(d, "pingerchips", map[string]option{"frame": size(d, &p.Frame)}, nil)
+	return readBlock(d, "pingerchips", map[string]option{
+		"frame":        size(d, &p.Frame),
+		"auth_path":    text(d, &p.AuthPath),
+		"replay_multi": text(d, &p.ReplayMulti),
+	}, nil)
 }
 
 // readApp reads:

@@ -15,13 +15,15 @@ func TestPingerchipsReachesTheSite(t *testing.T) {
 		t.Errorf("by default: %+v %v", s.Pingerchips, s.Apps)
 	}
 	s := made(t, "parlance echo {\napp k {\nsecret {env.PARLANCE_TEST_SECRET}\n}\n}").site
-	if s.Pingerchips == nil || *s.Pingerchips != (edge.Pingerchips{Path: "/socket/"}) {
+	if s.Pingerchips == nil || *s.Pingerchips != (edge.Pingerchips{Path: "/socket/", Auth: "/api/chat/auth"}) {
 		t.Errorf("with an app only: %+v", s.Pingerchips)
 	}
 	s = made(t, `parlance echo {
 		realm support
 		pingerchips /chat/* {
 			frame 4MiB
+			auth_path off
+			replay_multi change
 		}
 		app k {
 			secret {env.PARLANCE_TEST_SECRET}
@@ -30,8 +32,8 @@ func TestPingerchipsReachesTheSite(t *testing.T) {
 			legacy_tokens
 		}
 	}`).site
-	if *s.Pingerchips != (edge.Pingerchips{Path: "/chat/", Frame: 4 << 20}) {
-		t.Errorf("%+v", s.Pingerchips)
+	if *s.Pingerchips != (edge.Pingerchips{Path: "/chat/", Frame: 4 << 20}) || !s.Rules.ReplayApart {
+		t.Errorf("%+v %+v", s.Pingerchips, s.Rules)
 	}
 	a := s.Apps[0]
 	if len(s.Apps) != 1 || a.Key != "k" || a.Realm != "support" || a.Tenant != "engines" || !a.Legacy ||
@@ -54,6 +56,8 @@ func TestValidateApps(t *testing.T) {
 		{"a relative path", "pingerchips socket\n" + app(), "pingerchips: a path must begin with /"},
 		{"the path of pilotoo", "pingerchips /socket.io/*\n" + app(), "are one in the other"},
 		{"a path over pilotoo's", "pingerchips /*\n" + app(), "are one in the other"},
+		{"a relative path of tokens", "pingerchips {\nauth_path auth\n}\n" + app(), "pingerchips: auth_path: a path must begin with /"},
+		{"replay_multi", "pingerchips {\nreplay_multi all\n}\n" + app(), `replay_multi must be batch or change, not "all"`},
 		{"a key with a colon", "app a:b {\nsecret {env.PARLANCE_TEST_SECRET}\n}", "an app's key is not 1 to 128 characters without a colon"},
 		{"a key with a control character", "app \"a\x01\" {\nsecret {env.PARLANCE_TEST_SECRET}\n}", "an app's key is not"},
 		{"no secret", "app k", `app "k": it has no secret`},

@@ -16,6 +16,9 @@ type Pingerchips struct {
 	Path string
 	// Frame bounds a message from a client, in bytes; 0 is the dialect's 2 MiB.
 	Frame int64
+	// Auth is the path at which the apps' back ends get tokens for their users, or
+	// "" for none.
+	Auth string
 }
 
 // pingerchipsFace is the Pingerchips dialect on its wire: one server for all

@@ -42,6 +42,9 @@ func (h *Hub) route(s *Site, r *http.Request) (serve func(http.ResponseWriter, *
 			return func(w http.ResponseWriter, r *http.Request, v *dialect.Visit) { h.pilotoo.serve(s, rest, w, r, v) }, pilotoo.IsAnonymous(rest)
 		}
 	}
+	if p := s.Pingerchips; p != nil && p.Auth != "" && path == p.Auth {
+		return h.pingerchips.server.ServeAuth, true
+	}
 	if p := s.Pingerchips; p != nil && strings.HasPrefix(path, p.Path) {
 		return func(w http.ResponseWriter, r *http.Request, v *dialect.Visit) { h.pingerchips.accept(s, w, r, v) }, true
 	}

@@ -54,6 +54,16 @@ const (
 	AgentVerbs = Verbs(Subscribe | RunLifecycle | Token | CancelAny)
 )
 
+// ParseVerb reads a verb as tokens spell it, or returns 0.
+func ParseVerb(s string) Verb {
+	for i, name := range verbNames {
+		if s == name {
+			return 1 << i
+		}
+	}
+	return 0
+}
+
 // VerbsOf makes a set.
 func VerbsOf(verbs ...Verb) Verbs {
 	var s Verbs
@@ -132,6 +142,15 @@ func (c Capabilities) Equal(d Capabilities) bool {
 const maxCapabilities = 512
 
 var errCapabilities = errors.New("too many capabilities")
+
+// Capability is one entry of a token: a verb on a thread, on every thread of the
+// tenant if thread is "*", or on the subject's own if it is empty.
+func Capability(v Verb, thread string) string {
+	if thread == "" {
+		return "chat:" + v.String()
+	}
+	return "chat:" + v.String() + ":" + thread
+}
 
 // ParseCapabilities reads entries as a token carries them:
 //
