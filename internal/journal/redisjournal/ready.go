@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,21 +49,27 @@ func (j *Journal) Ready(ctx context.Context) error {
 		}
 		looking := h.looking
 		if looking == nil {
-			h.looking = make(chan struct{})
-			h.mu.Unlock()
-			break
+			looking = make(chan struct{})
+			h.looking = looking
+			// Who asks first may be gone before the others, and waits no longer than
+			// he said.
+			j.pending.Go(func() { j.examine(context.WithoutCancel(ctx)) })
 		}
 		h.mu.Unlock()
 		select {
 		case <-looking:
 		case <-ctx.Done():
-			return ctx.Err()
+			return readable(ctx.Err())
 		}
 	}
-	// Who asks first may be gone before the others.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*callTimeout)
+}
+
+// examine looks, and tells who waits.
+func (j *Journal) examine(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*callTimeout)
 	defer cancel()
 	problems, warnings := j.inspect(ctx)
+	h := &j.health
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.at, h.err = time.Now(), join(problems)
@@ -77,7 +84,6 @@ func (j *Journal) Ready(ctx context.Context) error {
 			j.log.Warn(w)
 		}
 	}
-	return h.err
 }
 
 func join(problems []string) error {
@@ -251,7 +257,8 @@ var mends = map[string]string{
 func readable(err error) error {
 	var said redis.Error
 	if !errors.As(err, &said) || errors.Is(err, redis.Nil) {
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		var slow net.Error
+		if errors.Is(err, context.Canceled) || errors.As(err, &slow) && slow.Timeout() {
 			return fmt.Errorf("Redis does not answer: %w", err)
 		}
 		return err

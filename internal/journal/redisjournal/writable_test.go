@@ -1,7 +1,10 @@
 package redisjournal
 
 import (
+	"context"
+	"errors"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -43,5 +46,33 @@ func TestReadinessNoticesWhatStopsWrites(t *testing.T) {
 				t.Errorf("it is well again: %v", err)
 			}
 		})
+	}
+}
+
+func TestReadinessOfARedisThatHangs(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	j := mustOpen(t, Options{Addresses: []string{s.Addr()}})
+	if err := j.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	j.health.mu.Lock()
+	j.health.at = time.Time{}
+	j.health.mu.Unlock()
+	s.Signal(syscall.SIGSTOP)
+	defer s.Signal(syscall.SIGCONT)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := j.Ready(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("F8 who waits for a moment only is told %v", err)
+	}
+	j.health.mu.Lock()
+	looks := j.health.looking != nil
+	j.health.mu.Unlock()
+	if !looks {
+		t.Error("F8 who waits for a moment only has waited for the whole look")
+	}
+	if err := j.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "Redis does not answer") {
+		t.Errorf("F8 who waits for the look is told %v", err)
 	}
 }
