@@ -11,8 +11,10 @@ import (
 	"github.com/parlance-gateway/parlance/internal/journal"
 )
 
-// lookLimit bounds what one look acts on.
-const lookLimit = 128
+// lookLimit bounds what one look sees. It is far more than an edge that is lost
+// leaves behind: what is not seen now has all of the sweep's patience yet to
+// wait, and a run is to end within 20 s of losing its owner.
+const lookLimit = 4096
 
 // look asks what is due and acts on it: runs whose edge was lost, runs that
 // were sealed and not ended, questions whose time is over, threads to trim.
