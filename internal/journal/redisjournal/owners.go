@@ -3,7 +3,6 @@ package redisjournal
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -120,13 +119,23 @@ func (j *Journal) Leave(ctx context.Context, boot string) error {
 	if err := j.roster.leave(ctx, boot); err != nil {
 		return err
 	}
-	marks := make([]mark, 0, 64)
-	for p := range j.keys.partitions() {
-		members, err := j.link.read.ZRange(ctx, j.keys.due(p), 0, -1).Result()
-		if err != nil {
-			return fmt.Errorf("redisjournal: leave: %w", err)
+	// At once: whoever stops has no time to ask one after the other.
+	cmds := make([]*redis.StringSliceCmd, j.keys.partitions())
+	_, err := j.link.read.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range cmds {
+			cmds[i] = p.ZRange(ctx, j.keys.due(i), 0, -1)
 		}
-		for _, m := range members {
+		return nil
+	})
+	if err != nil && !spoilt(err) {
+		return fmt.Errorf("redisjournal: leave: %w", err)
+	}
+	marks := make([]mark, 0, 64)
+	for p, c := range cmds {
+		if c.Err() != nil && !spoilt(c.Err()) {
+			return fmt.Errorf("redisjournal: leave: %w", c.Err())
+		}
+		for _, m := range c.Val() {
 			marks = append(marks, mark{partition: p, name: m})
 		}
 	}
@@ -193,17 +202,25 @@ func (j *Journal) marks(ctx context.Context, now int64, limit int) ([]mark, erro
 	until := &redis.ZRangeBy{Min: "-inf", Max: strconv.FormatInt(now, 10), Count: int64(limit)}
 	n := j.keys.partitions()
 	cmds := make([]*redis.ZSliceCmd, 2*n)
-	if _, err := j.link.read.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, err := j.link.read.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range n {
 			cmds[2*i] = p.ZRangeByScoreWithScores(ctx, j.keys.due(i), until)
 			cmds[2*i+1] = p.ZRangeByScoreWithScores(ctx, j.keys.idle(i), until)
 		}
 		return nil
-	}); err != nil {
+	})
+	if err != nil && !spoilt(err) {
 		return nil, fmt.Errorf("redisjournal: due: %w", err)
 	}
 	var marks []mark
 	for i, c := range cmds {
+		if spoilt(c.Err()) {
+			j.log.Error("a key in Redis is damaged: what is due there is left out", "partition", i/2)
+			continue
+		}
+		if c.Err() != nil {
+			return nil, fmt.Errorf("redisjournal: due: %w", c.Err())
+		}
 		for _, z := range c.Val() {
 			name, _ := z.Member.(string)
 			marks = append(marks, mark{partition: i / 2, idle: i%2 == 1, name: name, when: z.Score})
@@ -220,6 +237,10 @@ func (j *Journal) marks(ctx context.Context, now int64, limit int) ([]mark, erro
 	})
 	return marks[:min(limit, len(marks))], nil
 }
+
+// spoilt says that a key holds what none of our scripts puts there. It is left
+// out: all others must not wait until somebody has mended that one.
+func spoilt(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
 
 // look reads what is marked, in order, and takes away the marks of what is not
 // there.
@@ -239,11 +260,18 @@ func (j *Journal) look(ctx context.Context, marks []mark) ([]journal.DueItem, er
 			}
 			return nil
 		})
-		if err != nil && !errors.Is(err, redis.Nil) {
+		if err != nil && !spoilt(err) {
 			return nil, fmt.Errorf("redisjournal: due: %w", err)
 		}
 		for i, m := range some {
-			got := cmds[i].Val()
+			if spoilt(cmds[i].Err()) {
+				j.log.Error("a thread's numbers are damaged", "realm", keys[i].Realm, "thread", keys[i].Thread)
+				continue
+			}
+			got, err := cmds[i].Result()
+			if err != nil {
+				return nil, fmt.Errorf("redisjournal: due: %w", err)
+			}
 			item := journal.DueItem{Key: keys[i], Run: runs[i]}
 			field := "c"
 			if !m.idle {

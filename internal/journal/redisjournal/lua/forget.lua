@@ -3,6 +3,6 @@
 -- after a loss of its thread alone. KEYS: due or idle, meta. ARGV: its name
 -- there, the field of meta that would have it.
 if redis.call('HEXISTS', KEYS[2], ARGV[2]) == 0 then
-  return redis.call('ZREM', KEYS[1], ARGV[1])
+  redis.call('ZREM', KEYS[1], ARGV[1])
 end
-return 0
+return 'O'
