@@ -152,7 +152,9 @@ func (r *roster) edges(ctx context.Context) (living []journal.Edge, known map[st
 	if err != nil {
 		return nil, nil, fmt.Errorf("redisjournal: the roster: %w", err)
 	}
-	pipe := node.TxPipeline() // both as they are at one instant
+	// Not a transaction, which a server that is full refuses. An edge that comes
+	// between the two is not yet one of the living.
+	pipe := node.Pipeline()
 	clock := pipe.Time(ctx)
 	texts := pipe.HGetAll(ctx, names[0])
 	leases := pipe.ZRangeWithScores(ctx, names[1], 0, -1)

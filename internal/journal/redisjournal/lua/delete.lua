@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- A tombstone: journal.Ledger.Delete. The commands stay, since one that is
 -- tried again must not make the thread anew.
 -- KEYS: meta, stream, base, pages, nodes, due, idle, segments by id, segments

@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- KEYS: value, list and expiries of the owner that it may have. ARGV: name on
 -- lists, that owner.
 local call = redis.call

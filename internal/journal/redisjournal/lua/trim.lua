@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- The floor moves up: journal.Ledger.Trim.
 -- KEYS: meta, stream, base, pages, idle, segments by id, segments of the
 -- thread. ARGV: head, base, name, then pages.
