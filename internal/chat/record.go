@@ -2,6 +2,7 @@ package chat
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -41,30 +42,66 @@ type Record struct {
 	Entry
 }
 
-// wireRecord is a record as it is stored and sent between edges.
+// wireRecord is a record as it is stored and sent between edges; what is zero is
+// left out.
 type wireRecord struct {
 	Pos    uint64         `json:"p"`
 	At     int64          `json:"t"`
 	Kind   Kind           `json:"k"`
-	Run    string         `json:"r,omitempty"`
-	W      uint64         `json:"w,omitzero"`
-	Log    uint64         `json:"l,omitzero"`
-	Logged bool           `json:"g,omitzero"`
-	Seq    uint64         `json:"s,omitzero"`
-	N      int            `json:"n,omitzero"`
-	Opens  bool           `json:"o,omitzero"`
+	Run    string         `json:"r"`
+	W      uint64         `json:"w"`
+	Log    uint64         `json:"l"`
+	Logged bool           `json:"g"`
+	Seq    uint64         `json:"s"`
+	N      int            `json:"n"`
+	Opens  bool           `json:"o"`
 	Tag    uint64         `json:"a"`
 	Prev   uint64         `json:"v"`
 	Body   jsontext.Value `json:"b"`
 }
 
-// Marshal writes the record as JSON.
+// Marshal writes the record as JSON. It is on the way of each token, so only the
+// body goes through reflection.
 func (r *Record) Marshal() ([]byte, error) {
 	body, err := json.Marshal(r.Body)
 	if err != nil {
 		return nil, fmt.Errorf("chat: writing a %s record: %w", r.Kind, err)
 	}
-	return json.Marshal(wireRecord{r.Pos, r.At, r.Kind, r.Run, r.W, r.Log, r.Logged, r.Seq, r.N, r.Opens, r.Tag, r.Prev, body})
+	kind, err := r.Kind.MarshalText()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, 0, len(body)+len(r.Run)+160)
+	b = append(append(append(b, `{"k":"`...), kind...), '"')
+	number := func(name string, n uint64) {
+		if n != 0 {
+			b = strconv.AppendUint(append(append(append(b, `,"`...), name...), `":`...), n, 10)
+		}
+	}
+	number("p", r.Pos)
+	if r.At != 0 {
+		b = strconv.AppendInt(append(b, `,"t":`...), r.At, 10)
+	}
+	if r.Run != "" {
+		if b, err = jsontext.AppendQuote(append(b, `,"r":`...), r.Run); err != nil {
+			return nil, fmt.Errorf("chat: writing a %s record: %w", r.Kind, err)
+		}
+	}
+	number("w", r.W)
+	number("l", r.Log)
+	if r.Logged {
+		b = append(b, `,"g":true`...)
+	}
+	number("s", r.Seq)
+	if r.N != 0 {
+		b = strconv.AppendInt(append(b, `,"n":`...), int64(r.N), 10)
+	}
+	if r.Opens {
+		b = append(b, `,"o":true`...)
+	}
+	number("a", r.Tag)
+	number("v", r.Prev)
+	return append(append(append(b, `,"b":`...), body...), '}'), nil
 }
 
 // ParseRecord reads what Marshal wrote. Unknown members of messages, parts, runs

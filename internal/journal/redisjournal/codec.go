@@ -15,6 +15,8 @@ import (
 //
 //	at w log seq sum (6 bytes each), tag prev (8 each), flags (1), n (4), JSON
 //
+// In the stream the numbers are the field and the rest is the value: a script
+// would pay for joining them, since each string that it makes is hashed whole.
 // sum is the size of all records that the thread ever had up to this one. The
 // JSON is a chat.Record's without its numbers. A notice is
 //
@@ -201,8 +203,8 @@ func (p *parser) numbered(entries []chat.Entry) ([]*chat.Record, error) {
 var errAnswer = errors.New("redisjournal: Redis gave an answer that is none")
 
 // decodeNotice reads what a script published.
-func decodeNotice(payload []byte) (journal.Notice, error) {
-	p := parser{b: string(payload)}
+func decodeNotice(payload string) (journal.Notice, error) {
+	p := parser{b: payload}
 	flags := p.u8()
 	n := journal.Notice{
 		Epoch: p.u64(), Rev: p.rev(),

@@ -140,7 +140,7 @@ func (t *topic) run() {
 			n := journal.Notice{Resync: true}
 			if payload != "" {
 				var err error
-				if n, err = decodeNotice([]byte(payload)); err != nil {
+				if n, err = decodeNotice(payload); err != nil {
 					// Whoever wrote it: the stream is the truth.
 					n = journal.Notice{Resync: true}
 				}

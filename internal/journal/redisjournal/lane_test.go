@@ -83,7 +83,7 @@ func FuzzDecodeNotice(f *testing.F) {
 	f.Add([]byte(packer(nil).u8(flagReset).u64(7).u64(1).u64(2).u48(0).u32(0)))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		n, err := decodeNotice(b)
+		n, err := decodeNotice(string(b))
 		if err != nil && len(n.Records) > 0 {
 			t.Error("records beside an error")
 		}

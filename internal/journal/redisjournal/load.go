@@ -182,9 +182,14 @@ func broken(further bool) error {
 
 func streamID(pos uint64) string { return strconv.FormatUint(pos, 10) + "-0" }
 
+// value is a record as it is published: its numbers are the field, its entry
+// is the value.
 func value(m redis.XMessage) string {
-	s, _ := m.Values[""].(string)
-	return s
+	for numbers, entry := range m.Values {
+		s, _ := entry.(string)
+		return numbers + s
+	}
+	return ""
 }
 
 // read is the transaction.

@@ -54,9 +54,9 @@ for i = 1, n do
   th, tl = bxor(th, wh) % top, bxor(tl, wl) % top
   pos = pos + 1
   sum = sum + 46 + #e
-  local v = pack('>I6I6I6I6I6I4I4I4I4c0', at, has + i - 1, rlog, rseq, sum, th, tl, ph, pl, e)
-  call('XADD', KEYS[2], format('%.0f-0', pos), '', v)
-  out[i + 1] = v
+  local numbers = pack('>I6I6I6I6I6I4I4I4I4', at, has + i - 1, rlog, rseq, sum, th, tl, ph, pl)
+  call('XADD', KEYS[2], format('%.0f-0', pos), numbers, e)
+  out[2 * i], out[2 * i + 1] = numbers, e
   ph, pl = th, tl
 end
 call('HSET', KEYS[1], 'h', pack('>I6I6I6I4I4I6', pos, log, at, ph, pl, sum), moving, pack('>I6c8I6', has + n, tag, seq))

@@ -166,10 +166,9 @@ for i = 1, nentries do
   pos = pos + 1
   sum = sum + 46 + #e
   local numbers = pack('>I6I6I6I6I6I4I4I4I4', last, rw, rlog, rseq, sum, th, tl, ph, pl)
-  local v = numbers .. e
-  call('XADD', KEYS[2], format('%.0f-0', pos), '', v)
+  call('XADD', KEYS[2], format('%.0f-0', pos), numbers, e)
   ack[i] = numbers
-  if publish < 2 then out[i] = v end
+  if publish < 2 then out[2 * i - 1], out[2 * i] = numbers, e end
   ph, pl = th, tl
 end
 at = at + nentries

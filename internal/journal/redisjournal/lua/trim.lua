@@ -17,7 +17,7 @@ if pos <= unpack('>I6', c, 25) or pos > top or page ~= pages then return 'N' end
 local id = string.format('%.0f-0', pos)
 local found = call('XRANGE', KEYS[2], id, id)[1]
 if not found then return redis.error_reply('ERR the thread lacks a record') end
-local numbers = found[2][2]
+local numbers = found[2][1]
 if sub(numbers, 31, 38) ~= tag then return 'N' end
 
 call('SET', KEYS[3], ARGV[2])
