@@ -169,9 +169,6 @@ func checkKey(key chat.Key) error {
 // partitions is how many there are.
 func (k keyspace) partitions() int { return len(k.tags) }
 
-// partition is where a thread is, for ever.
-func (k keyspace) partition(key chat.Key) int { return k.hash(name(key)) }
-
 // hash is the partition of a name.
 func (k keyspace) hash(name string) int {
 	h := fnv.New64a()

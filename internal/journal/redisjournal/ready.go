@@ -259,7 +259,7 @@ func readable(err error) error {
 	if !errors.As(err, &said) || errors.Is(err, redis.Nil) {
 		var slow net.Error
 		if errors.Is(err, context.Canceled) || errors.As(err, &slow) && slow.Timeout() {
-			return fmt.Errorf("Redis does not answer: %w", err)
+			return fmt.Errorf("there is no answer from Redis: %w", err)
 		}
 		return err
 	}
@@ -270,5 +270,5 @@ func readable(err error) error {
 	if strings.Contains(said.Error(), "cluster support disabled") {
 		return errors.New("this Redis is no cluster; leave the word cluster out")
 	}
-	return fmt.Errorf("Redis answers %.20q", word)
+	return fmt.Errorf("the answer of Redis is %.20q", word)
 }

@@ -72,7 +72,7 @@ func TestReadinessOfARedisThatHangs(t *testing.T) {
 	if !looks {
 		t.Error("F8 who waits for a moment only has waited for the whole look")
 	}
-	if err := j.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "Redis does not answer") {
+	if err := j.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "no answer from Redis") {
 		t.Errorf("F8 who waits for the look is told %v", err)
 	}
 }
