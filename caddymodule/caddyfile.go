@@ -62,11 +62,13 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 //		name    <name>
 //		agent   <name> agui <url> { ... }
 //		agent   <name> echo { ... }
+//		agent   <name> socket { ... }
 //		auth    jwt { ... }
 //		auth    caddy { ... }
 //		pilotoo [<path>] { ... }
 //		pingerchips [<path>] { ... }
 //		app     <key> { ... }
+//		smooth  [<path>] { ... }
 //		origins <host...>
 //		page    <path>
 //		health  <path>
@@ -95,6 +97,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"pilotoo":     once(func() error { return h.readPilotoo(d) }),
 		"pingerchips": once(func() error { return h.readPingerchips(d) }),
 		"app":         many(func() error { return h.readApp(d) }),
+		"smooth":      once(func() error { return h.readSmooth(d) }),
 		"origins":     texts(d, &h.Origins),
 		"page":        text(d, &h.Page),
 		"health":      text(d, &h.Health),

@@ -53,6 +53,9 @@ type Handler struct {
 	// The applications that vouch for the users of the Pingerchips dialect.
 	Apps []*PingerchipsApp `json:"apps,omitempty"`
 
+	// The smooth-operator dialect. Default: not served.
+	Smooth *Smooth `json:"smooth,omitempty"`
+
 	// Where pages of other hosts may connect from, beside the site's own:
 	// `https://app.example.com`, `app.example.com` (http or https),
 	// `*.example.com`, or `*` for all, which needs an `auth` that takes tokens
@@ -100,12 +103,14 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if err := h.remember(); err != nil {
 		return err
 	}
-	if s, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
-		h.server = strings.Join(s.Listen, ",")
+	server, _ := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if server != nil {
+		h.server = strings.Join(server.Listen, ",")
 	}
 	if err := h.makeSite(); err != nil {
 		return err
 	}
+	h.tellOfLogs(server)
 	app, err := ctx.App("parlance")
 	if err != nil {
 		return err
@@ -162,7 +167,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return nil
 	}
 	if err := h.app.wait(r.Context()); err != nil {
-		return caddyhttp.Error(http.StatusServiceUnavailable, err)
+		return h.errStarting(w, r, err)
 	}
 	if h.opens(r) {
 		if reason := h.app.notReady(r.Context()); reason != "" {
@@ -181,7 +186,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 // not asked yet, or a client without one, shall hear at once that it cannot be
 // served. Requests of a polling session that is open carry its sid.
 func (h *Handler) opens(r *http.Request) bool {
-	if h.opensChannels(r) {
+	if h.opensChannels(r) || h.opensSmooth(r) {
 		return true
 	}
 	p := h.site.Pilotoo

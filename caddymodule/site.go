@@ -104,6 +104,9 @@ func (h *Handler) makeSite() error {
 	if err := h.makeProbes(); err != nil {
 		return err
 	}
+	if err := h.makeSmooth(); err != nil {
+		return fmt.Errorf("smooth: %w", err)
+	}
 	if h.Page != "" && !h.site.Pilotoo.Routes {
 		return errors.New("page: it needs the routes of pilotoo, which are switched off")
 	}
@@ -113,7 +116,10 @@ func (h *Handler) makeSite() error {
 	if err := h.makeAuth(); err != nil {
 		return err
 	}
-	return h.makeAgents()
+	if err := h.makeAgents(); err != nil {
+		return err
+	}
+	return h.checkIDs()
 }
 
 func (h *Handler) makePilotoo() error {

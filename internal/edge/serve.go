@@ -49,7 +49,7 @@ func (h *Hub) route(s *Site, r *http.Request) (serve func(http.ResponseWriter, *
 		return func(w http.ResponseWriter, r *http.Request, v *dialect.Visit) { h.pingerchips.accept(s, w, r, v) }, true
 	}
 	if p := s.Smooth; p != nil && path == p.Path {
-		return func(w http.ResponseWriter, r *http.Request, v *dialect.Visit) { h.smooth.Accept(w, r, v, s.Origins) }, false
+		return func(w http.ResponseWriter, r *http.Request, v *dialect.Visit) { h.smooth.Accept(w, r, v, s.Origins) }, p.Anonymous
 	}
 	if s.Page != "" && strings.HasPrefix(path, s.Page) && page.Has(strings.TrimPrefix(path, s.Page)) {
 		return func(w http.ResponseWriter, r *http.Request, _ *dialect.Visit) { h.page(s).ServeHTTP(w, r) }, false

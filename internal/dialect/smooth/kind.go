@@ -39,6 +39,12 @@ const (
 	capabilityWatch = "thread_watch"
 )
 
+// KnownKind says that a kind is the dialect's own, so that a configuration
+// cannot have another of its name.
+func KnownKind(name string) bool {
+	return name == intake.name || name == choices.name || name == kindForm
+}
+
 func (c *Config) kinds() []kind {
 	list := []kind{intake, choices}
 	for _, k := range c.Kinds {

@@ -1,0 +1,230 @@
+package caddymodule
+
+import (
+	"fmt"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/parlance-gateway/parlance/internal/dialect/pilotoo"
+	"github.com/parlance-gateway/parlance/internal/dialect/smooth"
+	"github.com/parlance-gateway/parlance/internal/edge"
+)
+
+// Smooth configures the smooth-operator dialect. It is served where it is
+// configured.
+type Smooth struct {
+	// The path of the WebSocket. Default: `/ws`.
+	Path string `json:"path,omitempty"`
+
+	// Which agent an agent id of a client means, by the agent's name. Where there
+	// are none every UUID means the first agent; an agent's name always means the
+	// agent.
+	AgentIDs map[string]string `json:"agent_ids,omitempty"`
+
+	// Admits who shows no credential, or a bad one, as nobody in particular: who
+	// knows a session's id may use it.
+	Anonymous bool `json:"anonymous,omitempty"`
+
+	// How long a turn waits for its person. Default: 5m; below 0 for as long as
+	// it takes.
+	Park caddy.Duration `json:"park,omitempty"`
+
+	// What a turn does when its connection is lost: `continue`, the default, or
+	// `cancel`.
+	OnDisconnect string `json:"on_disconnect,omitempty"`
+
+	// How often a turn tells that it goes on. Default: 30s; below 0 never.
+	Keepalive caddy.Duration `json:"keepalive,omitempty"`
+
+	// Refuses actions with members that the protocol does not know.
+	Strict bool `json:"strict,omitempty"`
+
+	// The models and the skills that a client may choose, with `*` for any
+	// characters but a slash. Default: none.
+	Models []string `json:"models,omitempty"`
+	Skills []string `json:"skills,omitempty"`
+
+	// The secret that a back end signs an `authContext` with, at least 16 bytes.
+	// Keep it in a placeholder. Without it no `authContext` is looked at.
+	AuthKey string `json:"auth_key,omitempty"`
+
+	// Cards beside the protocol's own two.
+	Interactions []*Interaction `json:"interactions,omitempty"`
+}
+
+// smoothPath is where the dialect is by default.
+const smoothPath = "/ws"
+
+// maxInteractions bounds the cards of a site: an agent is offered each.
+const maxInteractions = 32
+
+func (h *Handler) makeSmooth() error {
+	p := h.Smooth
+	if p == nil {
+		return nil
+	}
+	site := &edge.Smooth{Path: smoothPath, Config: smooth.Config{
+		IDs: p.AgentIDs, Anonymous: p.Anonymous, Strict: p.Strict, Models: p.Models, Skills: p.Skills,
+		Park: time.Duration(p.Park), Keepalive: time.Duration(p.Keepalive),
+	}}
+	var err error
+	if p.Path != "" {
+		if site.Path, err = plainPath(p.Path); err != nil {
+			return err
+		}
+	}
+	if other := h.over(site.Path); other != "" {
+		return fmt.Errorf("its path %s is %s too", site.Path, other)
+	}
+	switch p.OnDisconnect {
+	case "", "continue":
+	case "cancel":
+		site.CancelOnDisconnect = true
+	default:
+		return fmt.Errorf("on_disconnect must be cancel or continue, not %q", p.OnDisconnect)
+	}
+	for _, pattern := range slices.Concat(p.Models, p.Skills) {
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+			return fmt.Errorf("%q is no pattern: write a name, with * for any characters", pattern)
+		}
+	}
+	if site.AuthKey, err = authKey(p.AuthKey); err != nil {
+		return fmt.Errorf("auth_key: %w", err)
+	}
+	if site.Kinds, err = kinds(p.Interactions); err != nil {
+		return err
+	}
+	h.site.Smooth = site
+	return nil
+}
+
+// over names who else answers at a path, or is "".
+func (h *Handler) over(path string) string {
+	rest, below := strings.CutPrefix(path, h.site.Pilotoo.Prefix)
+	switch s := h.site; {
+	case s.Pilotoo.Routes && below && pilotoo.IsRoute(rest):
+		return "a route of pilotoo"
+	case strings.HasPrefix(path, s.Pilotoo.Path):
+		return "pilotoo's"
+	case s.Pingerchips != nil && (strings.HasPrefix(path, s.Pingerchips.Path) || path == s.Pingerchips.Auth):
+		return "pingerchips'"
+	case path == h.health || path == h.ready:
+		return "a load balancer's"
+	}
+	return ""
+}
+
+// checkIDs says whether each agent id means an agent of the handler.
+func (h *Handler) checkIDs() error {
+	if h.Smooth == nil {
+		return nil
+	}
+	for id, name := range h.Smooth.AgentIDs {
+		if id == "" || !slices.ContainsFunc(h.site.Agents, func(a edge.NamedAgent) bool { return a.Name == name }) {
+			return fmt.Errorf("smooth: agent_id %q means %q, and no agent has that name", id, name)
+		}
+	}
+	return nil
+}
+
+// authKey reads the secret; no error repeats it.
+func authKey(s string) ([]byte, error) {
+	if s == "" {
+		return nil, nil
+	}
+	s, err := replaced(s)
+	if err != nil {
+		return nil, err
+	}
+	if s = strings.TrimRight(s, "\r\n"); len(s) < minSecret {
+		return nil, fmt.Errorf("it has fewer than %d bytes", minSecret)
+	}
+	return []byte(s), nil
+}
+
+// readSmooth reads:
+//
+//	smooth [<path>] {
+//		agent_id      <id> <agent>
+//		anonymous
+//		park          <duration>|none
+//		on_disconnect cancel|continue
+//		keepalive     <duration>|none
+//		strict
+//		models        <pattern...>
+//		skills        <pattern...>
+//		auth_key      <secret>
+//		interaction   <kind> { ... }
+//	}
+func (h *Handler) readSmooth(d *caddyfile.Dispenser) error {
+	p := new(Smooth)
+	h.Smooth = p
+	if d.NextArg() {
+		p.Path = d.Val()
+	}
+	if d.NextArg() {
+		return d.ArgErr()
+	}
+	return readBlock(d, "smooth", map[string]option{
+		"agent_id": many(func() error {
+			var id, name string
+			if !d.Args(&id, &name) {
+				return d.Err("agent_id needs the id and the name of its agent")
+			}
+			if _, ok := p.AgentIDs[id]; ok {
+				return d.Errf("agent_id %q is there twice", id)
+			}
+			if p.AgentIDs == nil {
+				p.AgentIDs = make(map[string]string)
+			}
+			p.AgentIDs[id] = name
+			return nil
+		}),
+		"anonymous":     flag(&p.Anonymous),
+		"park":          duration(d, &p.Park, true),
+		"on_disconnect": text(d, &p.OnDisconnect),
+		"keepalive":     duration(d, &p.Keepalive, true),
+		"strict":        flag(&p.Strict),
+		"models":        texts(d, &p.Models),
+		"skills":        texts(d, &p.Skills),
+		"auth_key": once(func() error {
+			if !d.Args(&p.AuthKey) || p.AuthKey == "" || d.NextArg() { // which is not to be repeated
+				return d.Err("auth_key needs one value: put it in quotes")
+			}
+			return nil
+		}),
+		"interaction": many(func() error { return p.readInteraction(d) }),
+	}, nil)
+}
+
+// opensSmooth says whether a request would open a smooth-operator socket.
+func (h *Handler) opensSmooth(r *http.Request) bool {
+	return h.site.Smooth != nil && r.Method == http.MethodGet && r.URL.Path == h.site.Smooth.Path
+}
+
+// errStarting is what a request hears that came before the configuration had
+// begun. Caddy logs an error together with the request's address, so one that
+// has a token in it is answered here.
+func (h *Handler) errStarting(w http.ResponseWriter, r *http.Request, err error) error {
+	if !h.opensSmooth(r) && !r.URL.Query().Has("token") {
+		return caddyhttp.Error(http.StatusServiceUnavailable, err)
+	}
+	w.Header().Set("Retry-After", "1")
+	http.Error(w, "try again later", http.StatusServiceUnavailable)
+	return nil
+}
+
+// tellOfLogs reminds of what Caddy writes itself.
+func (h *Handler) tellOfLogs(s *caddyhttp.Server) {
+	if h.Smooth != nil && len(h.Auth) > 0 && s != nil && s.Logs != nil {
+		h.logger.Info("browsers put their token into the address of the smooth-operator socket, and this server logs addresses: "+
+			"delete the query parameter token in the log's filter", "path", h.site.Smooth.Path)
+	}
+}
