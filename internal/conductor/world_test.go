@@ -35,6 +35,7 @@ type world struct {
 	t     *testing.T
 	j     journal.Journal
 	moved atomic.Int64
+	still bool // rooms see a clock that stands
 }
 
 func newWorld(t *testing.T) *world {
@@ -70,7 +71,11 @@ func (w *world) edge(r *Realm) *edge { return w.hasty(r, 0) }
 // hasty is an edge whose commands give up after a while; 0 is the default.
 func (w *world) hasty(r *Realm, timeout time.Duration) *edge {
 	l := &link{Journal: w.j, looked: make(chan struct{}, 1), beaten: make(chan struct{}, 1)}
-	rooms := room.New(l, room.Options{Now: w.now, Random: rand.Uint64, RetryPause: time.Millisecond})
+	seen := w.now
+	if w.still {
+		seen = func() int64 { return 1 }
+	}
+	rooms := room.New(l, room.Options{Now: seen, Random: rand.Uint64, RetryPause: time.Millisecond})
 	c := New(l, rooms, Options{
 		Boot: uuid.NewString(), Now: w.now, Random: rand.Uint64, BeatEvery: 5 * time.Millisecond, SweepEvery: 5 * time.Millisecond, CommandTimeout: timeout,
 		Realm: func(string) *Realm { return r },
