@@ -213,6 +213,9 @@ func (j *Journal) read(ctx context.Context, k threadKeys, ids []string, from uin
 		clock = p.Time(ctx)
 		return nil
 	})
+	if full(err) {
+		return j.readFull(ctx, k, ids, from, base)
+	}
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return nil, fmt.Errorf("redisjournal: load: %w", err)
 	}
