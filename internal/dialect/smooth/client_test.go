@@ -104,6 +104,9 @@ func (c *client) listen() {
 				c.t.Errorf("%s is not valid: %v", b, err)
 			}
 		}
+		if f != nil {
+			c.hold(f)
+		}
 		c.mu.Lock()
 		if err != nil {
 			c.closed = err

@@ -3,6 +3,7 @@ package smooth
 import (
 	"context"
 	"net/mail"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -73,7 +74,7 @@ func (c *conn) create(ctx context.Context, o *object, request string) error {
 	}
 	c.hold(s)
 	reply := immediate(request, 200, "Session created", s.reply(false, 0), c.server.now())
-	if !resumed {
+	if !resumed && !slices.Contains(supports, capabilityWatch) {
 		c.out.send(reply)
 		return nil
 	}

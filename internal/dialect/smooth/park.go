@@ -212,41 +212,6 @@ func (c *conn) waiting(st *chat.State, s *session, request string) (*chat.Run, *
 	return found, found.Open()
 }
 
-// confirm answers a write approval (SMO-151 to SMO-157).
-func (c *conn) confirm(ctx context.Context, o *object, request string) error {
-	id := o.session()
-	yes, given := o.boolean("approved", false)
-	if o.err == nil && !given {
-		o.fail("'approved' must be true or false")
-	}
-	if o.err != nil {
-		return o.err
-	}
-	s, v, err := c.parked(ctx, id)
-	if err != nil {
-		return none(err, errNoConfirmation)
-	}
-	defer v.done()
-	run, i := c.waiting(v.seat.State(), s, request)
-	cfg := c.config()
-	if i == nil || cfg == nil || !cfg.card(run, i, nil).confirm {
-		return errNoConfirmation
-	}
-	_, err = c.server.o.Desk.Answer(ctx, c.who, dialect.Answer{
-		Thread: s.Thread, Interrupt: i.ID, Value: jsontext.Value(boolean(yes)), Tools: c.toolsFor(cfg, run),
-	})
-	if err != nil {
-		return none(err, errNoConfirmation)
-	}
-	message := "Tool action rejected"
-	if yes {
-		message = "Tool action approved"
-	}
-	b := append(quoted([]byte(`{"sessionId":`), s.ID), `,"approved":`...)
-	c.out.send(immediate(request, 200, message, append(append(b, boolean(yes)...), '}'), c.server.now()))
-	return nil
-}
-
 // toolsFor are offered again to a turn of this protocol that goes on.
 func (c *conn) toolsFor(cfg *Config, run *chat.Run) []chat.ClientTool {
 	if run.Origin.Dialect != "smooth" {

@@ -99,6 +99,11 @@ func TestSchemasAndFixtures(t *testing.T) {
 	if count["action"] != 9 || count["event"] != 17 || count["domain"] != 6 {
 		t.Errorf("SMO-003 SMO-004 SMO-215 to SMO-219 9 actions, 17 events and 6 domain types have a schema: %v", count)
 	}
+	for _, name := range []string{"action.cancel", "event.cancelled", "event.stream_preamble", "event.stream_reasoning"} {
+		if all[name] == nil {
+			t.Errorf("SMO-007 what the envelope leaves out has a schema of its own: %s", name)
+		}
+	}
 	for _, kind := range []string{"good", "bad"} {
 		for name := range all {
 			b, err := os.ReadFile(filepath.Join(specDir, "fixtures", kind, name+".json"))

@@ -128,6 +128,11 @@ func (s *script) Run(ctx context.Context, c *agent.Call, emit func(agent.Event) 
 				q.Schema = jsontext.Value(i.Arguments)
 			}
 			return agent.Outcome{Status: chat.RunSuspended, Interrupts: []*chat.Interrupt{q}}
+		case "state":
+			_ = emit(agent.Event{Kind: chat.KindState, Value: i.Value})
+		case "step":
+			_ = emit(agent.Event{Kind: chat.KindStep, Name: i.Name})
+			_ = emit(agent.Event{Kind: chat.KindStep, Name: i.Name, Done: true})
 		case "fail":
 			return agent.Failed(i.Name, i.Text)
 		case "part":

@@ -64,14 +64,14 @@ func TestSeveralSessionsOnAConnection(t *testing.T) {
 	s.agent.gate = make(chan struct{})
 	c.say(one, "q", "hi")
 	c.send(`{"action":"send_message","requestId":"r","sessionId":%q,"message":"x"}`, two)
-	c.refused("SMO-055 SMO-099 one turn for each connection", "TURN_IN_PROGRESS", "r")
+	c.refused("SMO-008 SMO-055 SMO-099 one turn for each connection", "TURN_IN_PROGRESS", "r")
 	c.send(`{"action":"send_message","requestId":"r","sessionId":"nobody","message":"x"}`)
 	c.refused("SMO-099 busy comes first", "TURN_IN_PROGRESS", "r")
 	c.send(`{"action":"get_conversation_messages","requestId":"m","sessionId":%q}`, one)
 	if f := c.expect("immediate_response"); f.text("data.messages.0.content.text") != "hi" || f.at("status") != 200.0 {
 		t.Errorf("SMO-080 SMO-103 while a turn runs: %s", f)
 	}
-	c.silent("SMO-033 a ping while a turn runs")
+	c.silent("SMO-008 SMO-033 a ping while a turn runs")
 	close(s.agent.gate)
 	c.until("eventual_response")
 }
