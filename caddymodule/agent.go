@@ -14,14 +14,16 @@ import (
 	"github.com/parlance-gateway/parlance/internal/agent"
 	"github.com/parlance-gateway/parlance/internal/agent/agui"
 	"github.com/parlance-gateway/parlance/internal/agent/echo"
+	"github.com/parlance-gateway/parlance/internal/agent/socket"
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/edge"
 )
 
 // The kinds of agents.
 const (
-	kindAGUI = "agui"
-	kindEcho = "echo"
+	kindAGUI   = "agui"
+	kindEcho   = "echo"
+	kindSocket = "socket"
 )
 
 // Agent is something that answers.
@@ -29,8 +31,9 @@ type Agent struct {
 	// The name that threads know the agent by. Default: the kind.
 	Name string `json:"name,omitempty"`
 
-	// `agui` for an AG-UI endpoint, or `echo` for the built-in agent that
-	// repeats what it is told.
+	// `agui` for an AG-UI endpoint, `socket` for a process that joins threads
+	// with the secret of an app, or `echo` for the built-in agent that repeats
+	// what it is told.
 	Kind string `json:"kind"`
 
 	// The address of an AG-UI endpoint.
@@ -95,6 +98,10 @@ type Agent struct {
 	// The pause of the echo agent between two words. Default: 60ms; below 0 is
 	// none.
 	Delay caddy.Duration `json:"delay,omitempty"`
+
+	// How long a socket agent may give no sign of life while it has a run.
+	// Default: 5m; below 0 is no limit.
+	Idle caddy.Duration `json:"idle,omitempty"`
 }
 
 // Timeouts bounds one answer of an agent.
@@ -157,8 +164,11 @@ func (h *Handler) makeAgent(a *Agent, name string) (agent.Agent, error) {
 	}
 	switch a.Kind {
 	case kindAGUI:
-		if a.Delay != 0 {
+		switch {
+		case a.Delay != 0:
 			return nil, errors.New("delay is an option of echo")
+		case a.Idle != 0:
+			return nil, errors.New("idle is an option of socket")
 		}
 		return h.makeAGUI(a, name)
 	case kindEcho:
@@ -167,10 +177,29 @@ func (h *Handler) makeAgent(a *Agent, name string) (agent.Agent, error) {
 			return nil, errors.New("echo has the options delay and thread only")
 		}
 		return echo.New(echo.Config{Delay: time.Duration(a.Delay)}), nil
-	case "openai", "socket":
+	case kindSocket:
+		plain := Agent{Name: a.Name, Kind: a.Kind, Thread: a.Thread, Idle: a.Idle}
+		if !plain.equal(a) {
+			return nil, errors.New("socket has the options idle and thread only")
+		}
+		if len(h.Apps) == 0 {
+			return nil, errors.New("it joins by the secret of an app: write `app KEY { secret … }`")
+		}
+		return socket.New(socket.Options{Idle: time.Duration(a.Idle)}), nil
+	case "openai":
 		return nil, errors.New(noKind(a.Kind))
 	}
-	return nil, fmt.Errorf("unknown kind %q: this version has agui and echo", a.Kind)
+	return nil, fmt.Errorf("unknown kind %q: this version has agui, socket and echo", a.Kind)
+}
+
+// socketAgent is the name of an agent that dials in, or "".
+func (h *Handler) socketAgent() string {
+	for i, a := range h.Agents {
+		if a.Kind == kindSocket {
+			return h.site.Agents[i].Name
+		}
+	}
+	return ""
 }
 
 func (a *Agent) equal(b *Agent) bool {

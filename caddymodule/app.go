@@ -219,6 +219,9 @@ func (f listener) Handle(context.Context, caddy.Event) error {
 func (a *App) add(h *Handler) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if name := h.socketAgent(); name != "" && a.place.redis != nil {
+		return fmt.Errorf("agent %q: socket agents come to a journal in Redis with a later version: here they need journal file", name)
+	}
 	for _, other := range a.handlers {
 		if err := h.together(other); err != nil {
 			return err

@@ -28,6 +28,10 @@ import (
 //		delay  <duration>|none
 //		thread per_branch|same
 //	}
+//	agent <name> socket {
+//		idle   <duration>|none
+//		thread per_branch|same
+//	}
 func (h *Handler) readAgent(d *caddyfile.Dispenser) error {
 	a := new(Agent)
 	for _, v := range []*string{&a.Name, &a.Kind} {
@@ -48,10 +52,18 @@ func (h *Handler) readAgent(d *caddyfile.Dispenser) error {
 			"delay":  duration(d, &a.Delay, true),
 			"thread": text(d, &a.Thread),
 		}, nil)
-	case "openai", "socket":
+	case kindSocket:
+		if d.NextArg() {
+			return d.ArgErr()
+		}
+		return readBlock(d, "a socket agent", map[string]option{
+			"idle":   duration(d, &a.Idle, true),
+			"thread": text(d, &a.Thread),
+		}, nil)
+	case "openai":
 		return d.Err(noKind(a.Kind))
 	}
-	return d.Errf("unknown kind of agent %q: this version has agui and echo", a.Kind)
+	return d.Errf("unknown kind of agent %q: this version has agui, socket and echo", a.Kind)
 }
 
 func (a *Agent) readAGUI(d *caddyfile.Dispenser) error {

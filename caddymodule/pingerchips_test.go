@@ -148,3 +148,22 @@ func TestOpens(t *testing.T) {
 		t.Error("without an app nothing opens there")
 	}
 }
+
+// TestValidateSocketAgents refuses agents that could not dial in.
+func TestValidateSocketAgents(t *testing.T) {
+	app := "app k {\nsecret {env.PARLANCE_TEST_SECRET}\n}"
+	redis := "{\nparlance {\njournal redis redis://localhost\n}\n}\n"
+	for _, c := range []struct{ name, before, block, want string }{
+		{"with an app", "", "agent w socket\n" + app, ""},
+		{"without limit", "", "agent w socket {\nidle none\n}\n" + app, ""},
+		{"without an app", "", "agent w socket", `agent "w": it joins by the secret of an app`},
+		{"on a journal in Redis", redis, "agent w socket\n" + app, `agent "w": socket agents come to a journal in Redis with a later version`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := validate(t, c.before+"http://chat.example.com {\nparlance {\n"+c.block+"\n}\n}")
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got the error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}

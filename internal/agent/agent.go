@@ -72,6 +72,14 @@ type Canceller interface {
 	Cancel(ctx context.Context, call *Call)
 }
 
+// Inbound is an ability: the agent dials in, and says itself when it takes a run
+// up and when it goes on with one that it suspended.
+type Inbound interface {
+	// Ready returns nil once the agent has taken up a pending run, which becomes
+	// active only then, or the context's error. The call has ids and origin only.
+	Ready(ctx context.Context, call *Call) error
+}
+
 // Detacher is an ability: a subagent's tool call may leave its run and go on
 // as a run of its own. Detach returns what goes on, with a title for people;
 // the agent then ends the subagent in the parent run, as detached, by itself.
@@ -97,7 +105,8 @@ type Event struct {
 	// Value is a state, activity, custom value or usage.
 	Value jsontext.Value
 	// Rewrite says of a text delta that Text is all of the block's text, in
-	// place of what the agent had said of it before.
+	// place of what the agent had said of it before; of a text's start that the
+	// block stands in place of the last text of an earlier segment.
 	Rewrite bool
 	// Failed and Detached belong to the end of a subagent, Done to a step's.
 	Failed, Detached, Done bool

@@ -68,6 +68,9 @@ func (r *Repair) block(l *lane, ev Event) []chat.Entry {
 			return nil
 		}
 		out, _ := r.openBlock(l, k)
+		if ev.Rewrite && l == &r.text && len(out) == 1 {
+			out[0].Body.(*chat.BlockBody).Replaces = lastText(r.run)
+		}
 		return out
 	case l.delta:
 		if ev.Text == "" {
@@ -138,6 +141,16 @@ func (r *Repair) rewrite(l *lane, b *block) []chat.Entry {
 		r.entry(l.end, &chat.BlockBody{Part: old}),
 		r.entry(l.start, &chat.BlockBody{Part: b.part, Replaces: old}),
 	}
+}
+
+// lastText is the part of an earlier segment that said something last, or "".
+func lastText(run *chat.Run) string {
+	for i := len(run.Parts) - 1; i >= 0; i-- {
+		if p := run.Parts[i]; p.Type == chat.PartText && len(p.Text) > 0 {
+			return p.ID
+		}
+	}
+	return ""
 }
 
 // relieve ends the open block for the sake of those that wait, once they are

@@ -75,7 +75,7 @@ func (r *Repair) question(i chat.Interrupt) *chat.Interrupt {
 	if c != nil {
 		i.Call, i.Tool = c.id, c.name
 	}
-	i.Upstream = cleanText(i.Upstream, maxKey)
+	i.Upstream, i.Alias = cleanText(i.Upstream, maxKey), cleanText(i.Alias, maxKey)
 	if v, ok := cleanValue(i.Schema, maxPayload); ok && v.Kind() == '{' {
 		i.Schema = v
 	} else {

@@ -48,9 +48,12 @@ func (s *State) Regenerate(c Regenerate, lookup Lookup) ([]Entry, error) {
 	return []Entry{NewEntry(KindRunPending, c.Run, &RunPendingBody{Run: run})}, nil
 }
 
-// Name is what a dialect without ids for questions calls one by: the call that
-// it is about, or its id where it is about none.
+// Name is what a dialect without ids for questions calls one by: what its agent
+// calls it, the call that it is about, or its id where it is about none.
 func (i *Interrupt) Name() string {
+	if i.Alias != "" {
+		return i.Alias
+	}
 	if i.Call != "" {
 		return i.Call
 	}

@@ -24,7 +24,7 @@ func full(k Kind) Body {
 		Log: 8, Ran: &Ran{Status: RunCancelled, By: by, Log: 7, Started: 1, Ended: 2},
 	}
 	i := &Interrupt{
-		ID: "i", Kind: InterruptOTP, Upstream: "u", Call: "c", Tool: "t", Payload: v, Schema: v, Deadline: 9, Otherwise: v,
+		ID: "i", Kind: InterruptOTP, Upstream: "u", Alias: "a", Call: "c", Tool: "t", Payload: v, Schema: v, Deadline: 9, Otherwise: v,
 		Status: InterruptDeclined, Answer: jsontext.Value(`null`), By: by, Segment: 1,
 	}
 	tools := []ClientTool{{Name: "n", Description: "d", Arguments: v, Kind: ToolBlocking, Result: v, Otherwise: v}}

@@ -236,6 +236,9 @@ type Answer struct {
 	// Segment and Tools are those of the segment that follows the last answer.
 	Segment string
 	Tools   []ClientTool
+	// Held leaves the run suspended also after the last answer: its agent will
+	// say when it goes on (PIN-173).
+	Held bool
 }
 
 // Answer decides on an answer: the first one wins. Resumed says that it was
@@ -256,8 +259,30 @@ func (s *State) Answer(c Answer) (entries []Entry, run *Run, resumed bool, err e
 			return entries, run, false, nil
 		}
 	}
+	if c.Held {
+		return entries, run, false, nil
+	}
 	entries = append(entries, NewEntry(KindRunResumed, run.ID, &RunResumedBody{Segment: c.Segment, Tools: c.Tools}))
 	return entries, run, true, nil
+}
+
+// Resume decides that a suspended run goes on because its agent says so.
+// Questions that nobody has answered are withdrawn. segment is fresh.
+func (s *State) Resume(run, segment string) ([]Entry, error) {
+	r := s.Run(run)
+	switch {
+	case r == nil || r.Stop != nil:
+		return nil, ErrUnknownRun
+	case r.Status != RunSuspended:
+		return nil, ErrNotSuspended
+	}
+	var entries []Entry
+	for _, i := range r.Interrupts {
+		if i.Status == InterruptOpen {
+			entries = append(entries, NewEntry(KindAnswer, r.ID, &AnswerBody{Interrupt: i.ID, Status: InterruptWithdrawn}))
+		}
+	}
+	return append(entries, NewEntry(KindRunResumed, r.ID, &RunResumedBody{Segment: segment})), nil
 }
 
 // Stop decides on the end of a run from outside. A run at work is sealed

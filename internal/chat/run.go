@@ -212,8 +212,11 @@ type Interrupt struct {
 	Kind InterruptKind `json:"kind"`
 	// Upstream is the agent's own id for the question.
 	Upstream string `json:"upstream,omitempty"`
-	Call     string `json:"call,omitempty"`
-	Tool     string `json:"tool,omitempty"`
+	// Alias is what an agent that dials in calls the tool call that it asks
+	// about: windows of its own protocol name the question so.
+	Alias string `json:"alias,omitempty"`
+	Call  string `json:"call,omitempty"`
+	Tool  string `json:"tool,omitempty"`
 	// Payload is what a window is shown (PIL-117), Schema what an answer must
 	// match, where the agent said so.
 	Payload jsontext.Value `json:"payload,omitzero"`

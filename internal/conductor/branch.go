@@ -225,6 +225,7 @@ func (c *Conductor) DecideQuestion(ctx context.Context, p identity.Principal, th
 			boot := c.o.Boot
 			if r := v.State.Run(run); r != nil {
 				boot = c.starter(key.Realm, r.Agent)
+				a.Held = c.dialsIn(key.Realm, r.Agent)
 			}
 			return DecideAnswer(a, boot, nil, &out)(v)
 		}),

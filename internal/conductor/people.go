@@ -166,6 +166,7 @@ func (c *Conductor) AnswerQuestion(ctx context.Context, p identity.Principal, th
 			boot := c.o.Boot
 			if r, _ := v.State.RunOfInterrupt(a.Interrupt); r != nil {
 				boot = c.starter(key.Realm, r.Agent)
+				a.Held = c.dialsIn(key.Realm, r.Agent)
 				if err := c.toolNames(key, r.Agent, a.Tools); err != nil {
 					return Plan{}, err
 				}

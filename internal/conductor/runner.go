@@ -151,10 +151,28 @@ func (r *runner) run(ctx context.Context, st *chat.State) {
 		l.timeout = t.C
 	}
 	l.missed()
-	l.do(r.owner.Start(r.own.Status == chat.RunPending))
+	l.begin()
 	for r.owner.Phase != PhaseOver {
 		l.turn()
 	}
+}
+
+// begin opens the segment and calls the agent; one that dials in is waited for
+// first.
+func (l *loop) begin() {
+	in, ok := l.agent.(agent.Inbound)
+	if !ok || l.own.Status != chat.RunPending {
+		l.do(l.owner.Start(l.own.Status == chat.RunPending))
+		return
+	}
+	ready := make(chan struct{})
+	l.ready = ready
+	l.wg.Go(func() {
+		call := &agent.Call{Key: l.key, Run: l.own.ID, Segment: l.own.Segment(), Origin: l.own.Origin}
+		if in.Ready(l.callCtx, call) == nil {
+			close(ready)
+		}
+	})
 }
 
 // missed finds out whether the run was stopped or ended between the commit that
@@ -180,6 +198,7 @@ type loop struct {
 	ended    chan agent.Outcome
 	appended chan answered
 	timeout  <-chan time.Time
+	ready    <-chan struct{} // that an agent which dials in has taken the run up
 	repair   *agent.Repair
 	wg       sync.WaitGroup
 	pause    time.Duration
@@ -232,6 +251,9 @@ func (l *loop) turn() {
 	case <-l.quit:
 		l.quit = nil
 		l.forsake()
+	case <-l.ready:
+		l.ready = nil
+		l.do(l.owner.Start(true))
 	case <-wake:
 		l.do(l.owner.Tick(l.now(), l.tag()))
 	case <-l.timeout:

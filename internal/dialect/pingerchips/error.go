@@ -29,6 +29,10 @@ const (
 	alreadyDecided Reason = "already_decided"
 	notSuspended   Reason = "not_suspended"
 	answerRequired Reason = "answer_required"
+	notActive      Reason = "not_active"
+	notPending     Reason = "not_pending"
+	tooLarge       Reason = "content_too_large"
+	invalidReason  Reason = "invalid reason"
 	invalidTarget  Reason = "invalid_target"
 	invalidParent  Reason = "invalid_parent"
 	parentNotFound Reason = "parent_not_found"
@@ -78,6 +82,8 @@ var reasons = []struct {
 	{chat.ErrRunEnded, alreadyEnded},
 	{chat.ErrNotSuspended, notSuspended},
 	{chat.ErrDecided, alreadyDecided},
+	{ErrNotActive, notActive},
+	{ErrNotPending, notPending},
 	{conductor.ErrBusy, busy},
 }
 

@@ -23,7 +23,8 @@ type member struct {
 	client string
 	thread string
 	seat   dialect.Seat
-	agent  Agent            // or nil
+	serves bool             // it is an agent's
+	agent  Agent            // from begin on, or nil
 	first  []*phoenix.Frame // the replay and the snapshot, until they are sent
 	// view is what the join chose of the tree, acked the newest entry that one of
 	// its own commands was; only commands in turn touch them.
@@ -58,6 +59,9 @@ func (m *member) begin() {
 	}
 	m.first = nil
 	m.seat.Release()
+	if m.serves {
+		m.agent = m.socket.server.o.Agents.Join(m.who, m.thread, m.tell)
+	}
 }
 
 // leave ends the membership; runs go on.

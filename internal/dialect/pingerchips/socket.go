@@ -153,9 +153,7 @@ func (m *member) open(ctx context.Context, c joinCommand, agent bool) error {
 		}
 	}
 	m.first = append(m.first, m.socket.server.shown.of(m.ch.Topic(), st))
-	if m.socket.server.o.Agents != nil && agent {
-		m.agent = m.socket.server.o.Agents.Join(m.who, m.thread, m.tell)
-	}
+	m.serves = m.socket.server.o.Agents != nil && agent
 	return nil
 }
 
