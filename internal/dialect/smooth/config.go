@@ -38,6 +38,9 @@ type Config struct {
 	AuthKey []byte
 	// Kinds are the kinds of cards beside the protocol's two.
 	Kinds []Kind
+	// Codes verifies people by one-time codes; without it a question for one is
+	// declined.
+	Codes Codes
 }
 
 // Kind is a kind of interaction that needs no code: its spec and its values are

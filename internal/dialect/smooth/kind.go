@@ -42,7 +42,7 @@ const (
 // KnownKind says that a kind is the dialect's own, so that a configuration
 // cannot have another of its name.
 func KnownKind(name string) bool {
-	return name == intake.name || name == choices.name || name == kindForm
+	return name == intake.name || name == choices.name || name == kindForm || name == kindOTP
 }
 
 func (c *Config) kinds() []kind {

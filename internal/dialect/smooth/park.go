@@ -17,6 +17,7 @@ import (
 type card struct {
 	question *chat.Interrupt
 	confirm  bool
+	otp      bool
 	text     string // of a confirmation
 	kind     *kind
 	spec     jsontext.Value
@@ -35,6 +36,10 @@ const defaultReason = "to help you better"
 // card says how a question is asked of a client with these capabilities.
 func (c *Config) card(run *chat.Run, i *chat.Interrupt, supports []string) card {
 	k := card{question: i}
+	if wantsCode(i) {
+		k.otp = true
+		return k
+	}
 	switch i.Kind {
 	case chat.InterruptApproval:
 		k.confirm = true
@@ -157,6 +162,16 @@ func (t *turn) park(run *chat.Run) {
 	}
 	t.asked = i.ID
 	k := cfg.card(run, i, t.supports)
+	if k.otp {
+		if c := t.conn; !t.mirror {
+			c.server.spawn(func(ctx context.Context) {
+				if err := t.askCode(ctx, cfg, i); err != nil && !errors.Is(err, chat.ErrNotWaiting) {
+					c.server.report("code", err)
+				}
+			})
+		}
+		return
+	}
 	if !k.unasked {
 		t.conn.out.send(k.frame(t.request, t.conn.server.now()))
 		return
@@ -331,21 +346,4 @@ func needsAttention(request string, k card, errs []fieldError, at int64) []byte 
 	}
 	b = member(append(b, ']'), "message", "Some fields need attention.")
 	return nested(eventInvalid, request, append(b, '}'), at)
-}
-
-// verify answers a one-time code. No verification runs without a service for
-// codes (SMO-207, SMO-208).
-func (c *conn) verify(ctx context.Context, o *object, request string) error {
-	o.required("requestId", maxText)
-	id := o.session()
-	o.required("code", maxName)
-	if o.err != nil {
-		return o.err
-	}
-	if _, err := c.session(ctx, id); err != nil {
-		return err
-	}
-	b := []byte(`{"error":"NOT_FOUND","attemptsRemaining":0,"message":"No verification is in progress."}`)
-	c.out.send(nested(eventOTPInvalid, request, b, c.server.now()))
-	return nil
 }
