@@ -57,6 +57,10 @@ type Smooth struct {
 
 	// Cards beside the protocol's own two.
 	Interactions []*Interaction `json:"interactions,omitempty"`
+
+	// Who sends one-time codes, and checks them. Without it an agent that asks
+	// for one is told that its person declined.
+	OTP *OTP `json:"otp,omitempty"`
 }
 
 // smoothPath is where the dialect is by default.
@@ -100,6 +104,11 @@ func (h *Handler) makeSmooth() error {
 	}
 	if site.Kinds, err = kinds(p.Interactions); err != nil {
 		return err
+	}
+	if p.OTP != nil {
+		if site.Codes, err = p.OTP.make(); err != nil {
+			return fmt.Errorf("otp: %w", err)
+		}
 	}
 	h.site.Smooth = site
 	return nil
@@ -162,6 +171,7 @@ func authKey(s string) ([]byte, error) {
 //		skills        <pattern...>
 //		auth_key      <secret>
 //		interaction   <kind> { ... }
+//		otp           { ... }
 //	}
 func (h *Handler) readSmooth(d *caddyfile.Dispenser) error {
 	p := new(Smooth)
@@ -201,6 +211,7 @@ func (h *Handler) readSmooth(d *caddyfile.Dispenser) error {
 			return nil
 		}),
 		"interaction": many(func() error { return p.readInteraction(d) }),
+		"otp":         once(func() error { return p.readOTP(d) }),
 	}, nil)
 }
 
