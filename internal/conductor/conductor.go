@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"sync"
@@ -72,8 +73,10 @@ type Conductor struct {
 	fleet     atomic.Pointer[Fleet]
 	announced int64
 	kick      chan struct{}
-	// lease is when the last heartbeat that was heard was sent.
-	lease atomic.Int64
+	// lease is when the last heartbeat that was heard was sent; unheard is the
+	// same for the runs that it was not heard for.
+	lease   atomic.Int64
+	unheard atomic.Pointer[map[attempt]int64]
 }
 
 // attempt is one owner's hold of a run.
@@ -101,6 +104,7 @@ func New(j journal.Journal, rooms *room.Rooms, o Options) *Conductor {
 	c := &Conductor{j: j, rooms: rooms, o: o, ctx: ctx, end: end, runners: make(map[attempt]*runner), kick: make(chan struct{}, 1)}
 	c.fleet.Store(&Fleet{})
 	c.lease.Store(o.Now())
+	c.unheard.Store(new(map[attempt]int64))
 	c.sweep.Reach = c.reach
 	c.wg.Add(2)
 	go c.every(o.BeatEvery, c.kick, c.beat)
@@ -205,11 +209,17 @@ func (c *Conductor) beat(ctx context.Context) {
 	defer cancel()
 	sent := c.o.Now()
 	lost, err := c.j.Beat(ctx, c.o.Boot, owned)
-	if err != nil {
+	var part *journal.Unheard
+	if err != nil && c.ctx.Err() == nil {
+		c.o.Logger.Warn("the journal did not take this edge's heartbeat", "error", err)
+	}
+	switch {
+	case err == nil:
+		c.renewed(sent, nil)
+	case errors.As(err, &part):
+		c.renewed(sent, part.Runs)
+	default:
 		c.ring()
-		if c.ctx.Err() == nil {
-			c.o.Logger.Warn("the journal did not take this edge's heartbeat", "error", err)
-		}
 		return
 	}
 	for _, l := range lost {
@@ -220,7 +230,7 @@ func (c *Conductor) beat(ctx context.Context) {
 			r.post(mail{shut: true})
 		}
 	}
-	if c.lease.Swap(sent); len(owned) > 0 {
+	if len(owned) > 0 {
 		c.ring()
 	}
 	c.announce(ctx)

@@ -26,18 +26,39 @@ func (c *Conductor) ring() {
 	}
 }
 
-// leased says whether this edge still owns its runs, for all that it knows: it
+// leased says whether this edge still owns a run, for all that it knows: it
 // compares with when the heartbeat that was heard was sent, so it is never later
 // than the store.
-func (c *Conductor) leased() bool {
-	return c.o.Now()-c.lease.Load() < journal.OwnerDeadline.Milliseconds()
+func (c *Conductor) leased(a attempt) bool {
+	sent := c.lease.Load()
+	if last, ok := (*c.unheard.Load())[a]; ok {
+		sent = last
+	}
+	return c.o.Now()-sent < journal.OwnerDeadline.Milliseconds()
+}
+
+// renewed takes a heartbeat that was heard, but for some runs: their lease is
+// what it was.
+func (c *Conductor) renewed(sent int64, but []journal.Owned) {
+	before, lease := *c.unheard.Load(), c.lease.Load()
+	unheard := make(map[attempt]int64, len(but))
+	for _, o := range but {
+		a := attempt{o.Key, o.Run, o.Fence}
+		last, ok := before[a]
+		if !ok {
+			last = lease
+		}
+		unheard[a] = last
+	}
+	c.unheard.Store(&unheard) // first, so that no run seems to be renewed meanwhile
+	c.lease.Store(sent)
 }
 
 // lease stops or goes on as the edge's lease says. The agent is not read
 // meanwhile, so it comes to stand; its call is ended when the store says that
 // the run is lost, or after forsakeAfter.
 func (l *loop) lease() {
-	switch leased := l.c.leased(); {
+	switch leased := l.c.leased(attempt{l.key, l.own.ID, l.owner.Fence}); {
 	case !leased && !l.owner.Lapsed():
 		l.owner.Lapse()
 		l.quit = time.After(forsakeAfter)

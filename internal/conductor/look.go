@@ -28,13 +28,15 @@ func (c *Conductor) look(ctx context.Context) {
 	tctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	items, err := c.j.Due(tctx, lookLimit)
 	cancel()
-	if err != nil {
+	if err != nil && c.ctx.Err() == nil {
+		c.o.Logger.Warn("the journal did not say what is due", "error", err)
+	}
+	if err != nil && len(items) == 0 {
 		c.sweep.Failed()
-		if c.ctx.Err() == nil {
-			c.o.Logger.Warn("the journal did not say what is due", "error", err)
-		}
 		return
 	}
+	// What a part of the store that did not answer has is not among the items, and
+	// so must be seen anew.
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, 8)
 	for _, i := range c.sweep.Seen(items, c.o.Now()) {

@@ -12,6 +12,7 @@ package journal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -31,6 +32,20 @@ var (
 	// find it. Trying again does not help; its text says what to configure.
 	ErrNoBlobs = errors.New("journal: no shared storage for files")
 )
+
+// Unheard is the error of a heartbeat that only a part of the store answered.
+type Unheard struct {
+	// Runs are those of which nothing is known: not that they were renewed, nor
+	// that they were lost.
+	Runs []Owned
+	Err  error
+}
+
+func (u *Unheard) Error() string {
+	return fmt.Sprintf("%d runs are in a part of the store that did not answer: %v", len(u.Runs), u.Err)
+}
+
+func (u *Unheard) Unwrap() error { return u.Err }
 
 // Limits that every store holds.
 const (
@@ -394,11 +409,14 @@ type Journal interface {
 	// Lost.
 	Claim(context.Context, Claim) (fence uint64, rev Rev, res Result, err error)
 	// Beat renews an edge's deadline and returns those of the runs that it no
-	// longer owns or that are sealed.
+	// longer owns or that are sealed. Where a part of the store does not answer,
+	// the runs of the others are renewed and the error is an *Unheard, beside
+	// what was lost of those.
 	Beat(ctx context.Context, boot string, owned []Owned) (lost []Owned, err error)
 	// Leave ends an edge's deadline at once: its runs may be claimed.
 	Leave(ctx context.Context, boot string) error
-	// Due returns at most limit items, the longest overdue first.
+	// Due returns at most limit items, the longest overdue first. With an error
+	// they are those of the parts of the store that answered, if any.
 	Due(ctx context.Context, limit int) ([]DueItem, error)
 
 	Shelf() Shelf

@@ -30,8 +30,10 @@ const (
 // link is all that is open to Redis. Nothing of it dials before it is used, and
 // what breaks is dialled again.
 type link struct {
-	// write never tries twice: an outcome that is unknown must be the caller's
-	// to know. read may, and so holds only what can be done again.
+	// write does not try twice: an outcome that is unknown must be the caller's
+	// to know. In a cluster that holds for the lanes (once) only; what goes past
+	// them bears a repeat. read may try twice, and so holds only what can be done
+	// again.
 	write, read redis.UniversalClient
 	// wait stands apart, so that nothing stands behind who waits for a replica.
 	wait    redis.UniversalClient
@@ -109,7 +111,8 @@ func client(o Options, retries, pool int, timeout time.Duration) redis.Universal
 	if o.Cluster {
 		c := u.Cluster()
 		if retries < 0 {
-			// A redirection is no second try: the first server did nothing.
+			// A redirection is no second try: the first server did nothing. The
+			// client counts what it repeats after a broken connection here too.
 			c.MaxRedirects = 3
 		}
 		return redis.NewClusterClient(c)
@@ -141,6 +144,50 @@ func nodeOf(ctx context.Context, c redis.UniversalClient, key string) (redis.Uni
 		return cc.MasterForKey(ctx, key)
 	}
 	return c, nil
+}
+
+// timed asks the server of a key, together with its time. Where the key's slot
+// has gone, ask is called again, and what it asks follows.
+func (l *link) timed(ctx context.Context, key string, ask func(redis.Pipeliner)) (time.Time, error) {
+	node, err := nodeOf(ctx, l.read, key)
+	if err != nil {
+		return time.Time{}, err
+	}
+	pipe := node.Pipeline()
+	clock := pipe.Time(ctx)
+	ask(pipe)
+	_, err = pipe.Exec(ctx)
+	if clock.Err() == nil && (redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK")) {
+		pipe = l.read.Pipeline()
+		ask(pipe)
+		_, err = pipe.Exec(ctx)
+	}
+	return clock.Val(), err
+}
+
+// byMaster shares partitions out by the master that has them: one share if
+// there is no cluster. The error is that of the partitions that are in none.
+func (l *link) byMaster(ctx context.Context, keys keyspace) (shares [][]int, err error) {
+	at := map[redis.UniversalClient]int{}
+	var lacking int
+	for p := range keys.partitions() {
+		node, e := nodeOf(ctx, l.read, keys.due(p))
+		if e != nil {
+			err = e
+			lacking++
+			continue
+		}
+		i, ok := at[node]
+		if !ok {
+			i = len(shares)
+			at[node], shares = i, append(shares, nil)
+		}
+		shares[i] = append(shares[i], p)
+	}
+	if err != nil {
+		err = fmt.Errorf("%d partitions have no master: %w", lacking, err)
+	}
+	return shares, err
 }
 
 // masters calls f with a client of each master.

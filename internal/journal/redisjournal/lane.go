@@ -146,22 +146,37 @@ func (l *lane) send(batch []*op) {
 	}
 }
 
+// once is a command that a cluster's client follows where a slot has gone, and
+// does not send again when its outcome is unknown.
+type once struct{ *redis.Cmd }
+
+func (once) NoRetry() bool { return true }
+
 // pipeline sends all at once. Each command has its own error.
 func (l *lane) pipeline(ops []*op) []*redis.Cmd {
 	if len(ops) == 0 {
 		return nil
 	}
-	// The client's own deadlines bound it; the callers' contexts do not, since
-	// what was sent is carried out in any case.
+	// The callers' contexts do not bound it, since what was sent is carried out
+	// in any case. A cluster's client, which would dial a master that hangs again
+	// and again, is given the time of one exchange.
 	ctx := context.Background()
+	if _, ok := l.client.(*redis.ClusterClient); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+	}
 	pipe := l.client.Pipeline()
 	cmds := make([]*redis.Cmd, len(ops))
 	for i, o := range ops {
 		cmds[i] = redis.NewCmd(ctx, o.cmd...)
-		_ = pipe.Process(ctx, cmds[i])
+		_ = pipe.Process(ctx, once{cmds[i]})
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		for _, c := range cmds {
+			if _, answered := c.Val().(string); answered {
+				c.SetErr(nil) // the end of the time is that of another master's
+			}
 			if c.Err() == nil && c.Val() == nil { // it never came to this one
 				c.SetErr(err)
 			}

@@ -1,14 +1,13 @@
 package redisjournal
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
+	"sync"
+	"time"
 
-	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/journal"
 	"github.com/redis/go-redis/v9"
 )
@@ -39,16 +38,31 @@ func (j *Journal) Claim(ctx context.Context, q journal.Claim) (fence uint64, rev
 // beatRuns bounds the runs that one call of the script renews.
 const beatRuns = 200
 
+// aside bounds in a cluster how long the others wait for a master that hangs.
+const aside = 3 * time.Second
+
+// verdict is what is known of a run that was to be renewed.
+type verdict uint8
+
+// The store did not say, or it did.
+const (
+	unheard verdict = iota
+	notMine
+	mine
+)
+
 // renewal is a call for some runs of one partition; at says which of those that
 // were asked for they are.
 type renewal struct {
-	op *op
-	at []int
+	names []string
+	args  []any
+	at    []int
 }
 
 // renew gives runs a new deadline, or with leave none, and says which of them
-// are boot's.
-func (j *Journal) renew(ctx context.Context, boot string, owned []journal.Owned, leave bool) ([]bool, error) {
+// are boot's. The lanes are asked side by side; err is of those that did not
+// answer.
+func (j *Journal) renew(ctx context.Context, boot string, owned []journal.Owned, leave bool) ([]verdict, error) {
 	parts := map[int][]int{}
 	keys := make([]threadKeys, len(owned))
 	for i, o := range owned {
@@ -59,7 +73,7 @@ func (j *Journal) renew(ctx context.Context, boot string, owned []journal.Owned,
 		parts[keys[i].partition] = append(parts[keys[i].partition], i)
 	}
 	head := []byte(packer(nil).u48(j.shift()).flag(leave))
-	var calls []renewal
+	lanes := map[*lane][]renewal{}
 	for p, all := range parts {
 		for at := range slices.Chunk(all, beatRuns) {
 			names, args := []string{j.keys.due(p)}, []any{head, boot}
@@ -67,27 +81,62 @@ func (j *Journal) renew(ctx context.Context, boot string, owned []journal.Owned,
 				names = append(names, keys[i].meta)
 				args = append(args, []byte(packer(nil).u64(owned[i].Fence)), owned[i].Run, dueName(keys[i].name, owned[i].Run))
 			}
-			o, err := j.lanes[j.laneOf(p)].start(ctx, beatScript, 128*len(at), names, args...)
-			if err != nil {
-				return nil, err
+			l := j.lanes[j.laneOf(p)]
+			lanes[l] = append(lanes[l], renewal{names, args, at})
+		}
+	}
+	if j.opts.Cluster {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, aside)
+		defer cancel()
+	}
+	verdicts := make([]verdict, len(owned)) // each lane has its own places
+	errs := make([]error, 0, len(lanes))
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for l, calls := range lanes {
+		all.Go(func() {
+			if err := l.renew(ctx, calls, verdicts); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
 			}
-			calls = append(calls, renewal{o, at})
+		})
+	}
+	all.Wait()
+	return verdicts, errors.Join(errs...)
+}
+
+// renew makes the calls at once and writes down what they say.
+func (l *lane) renew(ctx context.Context, calls []renewal, verdicts []verdict) error {
+	var errs []error
+	ops := make([]*op, len(calls))
+	for i, c := range calls {
+		var err error
+		if ops[i], err = l.start(ctx, beatScript, 128*len(c.at), c.names, c.args...); err != nil {
+			errs = append(errs, err)
 		}
 	}
-	mine := make([]bool, len(owned))
-	for _, c := range calls {
-		text, err := c.op.wait()
+	for i, c := range calls {
+		if ops[i] == nil {
+			continue
+		}
+		text, err := ops[i].wait()
+		if err == nil && len(text) != len(c.at) {
+			err = errAnswer
+		}
 		if err != nil {
-			return nil, err
+			errs = append(errs, err)
+			continue
 		}
-		if len(text) != len(c.at) {
-			return nil, errAnswer
-		}
-		for n, i := range c.at {
-			mine[i] = text[n] == '1'
+		for n, run := range c.at {
+			verdicts[run] = notMine
+			if text[n] == '1' {
+				verdicts[run] = mine
+			}
 		}
 	}
-	return mine, nil
+	return errors.Join(errs...)
 }
 
 // Beat implements journal.Journal: one call for each partition in which the
@@ -97,16 +146,20 @@ func (j *Journal) Beat(ctx context.Context, boot string, owned []journal.Owned) 
 		return nil, err
 	}
 	defer j.leave()
-	mine, err := j.renew(ctx, boot, owned, false)
-	if err != nil {
-		return nil, err
-	}
-	for i, ok := range mine {
-		if !ok {
+	verdicts, err := j.renew(ctx, boot, owned, false)
+	var silent []journal.Owned
+	for i, v := range verdicts {
+		switch v {
+		case unheard:
+			silent = append(silent, owned[i])
+		case notMine:
 			lost = append(lost, owned[i])
 		}
 	}
-	return lost, nil
+	if err != nil && len(silent) < len(owned) {
+		err = &journal.Unheard{Runs: silent, Err: err}
+	}
+	return lost, err
 }
 
 // Leave implements journal.Journal. An edge does so once, when it stops, so
@@ -116,14 +169,22 @@ func (j *Journal) Leave(ctx context.Context, boot string) error {
 		return err
 	}
 	defer j.leave()
-	if err := j.roster.leave(ctx, boot); err != nil {
-		return err
-	}
-	// At once: whoever stops has no time to ask one after the other.
-	cmds := make([]*redis.StringSliceCmd, j.keys.partitions())
+	// Side by side: whoever stops has no time, and one that hangs keeps only its
+	// own runs from being claimed at once.
+	var roster error
+	var all sync.WaitGroup
+	all.Go(func() { roster = j.roster.leave(ctx, boot) })
+	err := j.each(ctx, func(ctx context.Context, partitions []int) error { return j.leaveSome(ctx, boot, partitions) })
+	all.Wait()
+	return errors.Join(roster, err)
+}
+
+// leaveSome ends the deadlines of an edge's runs in some partitions.
+func (j *Journal) leaveSome(ctx context.Context, boot string, partitions []int) error {
+	cmds := make([]*redis.StringSliceCmd, len(partitions))
 	_, err := j.link.read.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i := range cmds {
-			cmds[i] = p.ZRange(ctx, j.keys.due(i), 0, -1)
+		for i, part := range partitions {
+			cmds[i] = p.ZRange(ctx, j.keys.due(part), 0, -1)
 		}
 		return nil
 	})
@@ -131,183 +192,45 @@ func (j *Journal) Leave(ctx context.Context, boot string) error {
 		return fmt.Errorf("redisjournal: leave: %w", err)
 	}
 	marks := make([]mark, 0, 64)
-	for p, c := range cmds {
+	for i, c := range cmds {
 		if c.Err() != nil && !spoilt(c.Err()) {
 			return fmt.Errorf("redisjournal: leave: %w", c.Err())
 		}
 		for _, m := range c.Val() {
-			marks = append(marks, mark{partition: p, name: m})
+			marks = append(marks, mark{partition: partitions[i], name: m})
 		}
 	}
-	items, err := j.look(ctx, marks)
+	found, err := j.look(ctx, marks)
 	if err != nil {
 		return err
 	}
 	var owned []journal.Owned
-	for _, i := range items {
-		if i.Meta.Owner == boot {
-			owned = append(owned, journal.Owned{Key: i.Key, Run: i.Run, Fence: i.Meta.Fence})
+	for _, f := range found {
+		if f.item.Meta.Owner == boot {
+			owned = append(owned, journal.Owned{Key: f.item.Key, Run: f.item.Run, Fence: f.item.Meta.Fence})
 		}
 	}
 	_, err = j.renew(ctx, boot, owned, true)
 	return err
 }
 
-// mark is an entry of a partition's due or idle.
-type mark struct {
-	partition int
-	idle      bool
-	name      string
-	when      float64
-}
-
-// dueName names a run among the due. Names of threads have no space.
-func dueName(thread, run string) string { return thread + " " + run }
-
-// Due implements journal.Journal. Runs come before threads, which can wait.
-// One pipeline asks all partitions, a second reads what is due.
-func (j *Journal) Due(ctx context.Context, limit int) ([]journal.DueItem, error) {
-	if err := j.begin(ctx); err != nil {
-		return nil, err
-	}
-	defer j.leave()
-	if limit <= 0 {
-		return nil, nil
-	}
-	clock, err := j.link.read.Time(ctx).Result()
+// each calls f for the partitions of each master, side by side, and returns
+// what went wrong with any.
+func (j *Journal) each(ctx context.Context, f func(ctx context.Context, partitions []int) error) error {
+	shares, err := j.link.byMaster(ctx, j.keys)
+	errs := make([]error, len(shares)+1)
 	if err != nil {
-		return nil, fmt.Errorf("redisjournal: due: %w", err)
+		errs[len(shares)] = fmt.Errorf("redisjournal: %w", err)
 	}
-	now := clock.UnixMilli() + int64(j.shift())
-	marks, err := j.marks(ctx, now, limit)
-	if err != nil {
-		return nil, err
+	if j.opts.Cluster {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, aside)
+		defer cancel()
 	}
-	all, err := j.look(ctx, marks)
-	if err != nil {
-		return nil, err
+	var all sync.WaitGroup
+	for i, partitions := range shares {
+		all.Go(func() { errs[i] = f(ctx, partitions) })
 	}
-	items := make([]journal.DueItem, 0, len(all))
-	for _, i := range all {
-		i.Lapsed = i.Run != "" && i.Meta.Lapsed(now)
-		if i.Run == "" || i.Lapsed || i.Meta.Due != 0 && i.Meta.Due <= now {
-			items = append(items, i)
-		}
-	}
-	return items, nil
-}
-
-// marks are the limit longest overdue, runs first.
-func (j *Journal) marks(ctx context.Context, now int64, limit int) ([]mark, error) {
-	until := &redis.ZRangeBy{Min: "-inf", Max: strconv.FormatInt(now, 10), Count: int64(limit)}
-	n := j.keys.partitions()
-	cmds := make([]*redis.ZSliceCmd, 2*n)
-	_, err := j.link.read.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i := range n {
-			cmds[2*i] = p.ZRangeByScoreWithScores(ctx, j.keys.due(i), until)
-			cmds[2*i+1] = p.ZRangeByScoreWithScores(ctx, j.keys.idle(i), until)
-		}
-		return nil
-	})
-	if err != nil && !spoilt(err) {
-		return nil, fmt.Errorf("redisjournal: due: %w", err)
-	}
-	var marks []mark
-	for i, c := range cmds {
-		if spoilt(c.Err()) {
-			j.log.Error("a key in Redis is damaged: what is due there is left out", "partition", i/2)
-			continue
-		}
-		if c.Err() != nil {
-			return nil, fmt.Errorf("redisjournal: due: %w", c.Err())
-		}
-		for _, z := range c.Val() {
-			name, _ := z.Member.(string)
-			marks = append(marks, mark{partition: i / 2, idle: i%2 == 1, name: name, when: z.Score})
-		}
-	}
-	slices.SortFunc(marks, func(a, b mark) int {
-		switch {
-		case a.idle == b.idle:
-			return cmp.Or(cmp.Compare(a.when, b.when), cmp.Compare(a.name, b.name))
-		case a.idle:
-			return 1
-		}
-		return -1
-	})
-	return marks[:min(limit, len(marks))], nil
-}
-
-// spoilt says that a key holds what none of our scripts puts there. It is left
-// out: all others must not wait until somebody has mended that one.
-func spoilt(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
-
-// look reads what is marked, in order, and takes away the marks of what is not
-// there.
-func (j *Journal) look(ctx context.Context, marks []mark) ([]journal.DueItem, error) {
-	items := make([]journal.DueItem, 0, len(marks))
-	for some := range slices.Chunk(marks, 500) {
-		cmds := make([]*redis.SliceCmd, len(some))
-		keys := make([]chat.Key, len(some))
-		runs := make([]string, len(some))
-		_, err := j.link.read.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i, m := range some {
-				thread, run, _ := strings.Cut(m.name, " ")
-				keys[i], _ = parseName(thread)
-				runs[i] = run
-				k := j.keys.thread(keys[i])
-				cmds[i] = p.HMGet(ctx, k.meta, "c", "r"+run, "w"+run)
-			}
-			return nil
-		})
-		if err != nil && !spoilt(err) {
-			return nil, fmt.Errorf("redisjournal: due: %w", err)
-		}
-		for i, m := range some {
-			if spoilt(cmds[i].Err()) {
-				j.log.Error("a thread's numbers are damaged", "realm", keys[i].Realm, "thread", keys[i].Thread)
-				continue
-			}
-			got, err := cmds[i].Result()
-			if err != nil {
-				return nil, fmt.Errorf("redisjournal: due: %w", err)
-			}
-			item := journal.DueItem{Key: keys[i], Run: runs[i]}
-			field := "c"
-			if !m.idle {
-				field = "r" + runs[i]
-				if r, ok := got[1].(string); ok {
-					w, _ := got[2].(string)
-					if item.Meta, err = decodeRun(r, w); err != nil {
-						j.log.Error("a run's numbers are damaged", "realm", keys[i].Realm, "thread", keys[i].Thread, "error", err)
-						continue
-					}
-				} else {
-					got[0] = nil
-				}
-			}
-			if got[0] == nil {
-				if err := j.forget(ctx, m, keys[i], field); err != nil {
-					return nil, err
-				}
-				continue
-			}
-			items = append(items, item)
-		}
-	}
-	return items, nil
-}
-
-// forget takes a mark away if its thread, or its run, is not there.
-func (j *Journal) forget(ctx context.Context, m mark, key chat.Key, field string) error {
-	k := j.keys.thread(key)
-	set := j.keys.due(m.partition)
-	if m.idle {
-		set = j.keys.idle(m.partition)
-	}
-	if k.partition != m.partition { // no name of ours
-		return j.link.write.ZRem(ctx, set, m.name).Err()
-	}
-	_, err := j.lane(k).do(ctx, forgetScript, 0, []string{set, k.meta}, m.name, field)
-	return err
+	all.Wait()
+	return errors.Join(errs...)
 }
