@@ -78,7 +78,8 @@ func TestAppTokens(t *testing.T) {
 		"PIN-051 signed with an empty secret":      {forged("pk_live_x", "{"+body+"}", ""), ErrInvalidToken},
 		"PIN-051 signed with another app's":        {forged("pk_live_x", "{"+body+"}", "bank-secret"), ErrInvalidToken},
 		"PIN-051 another body under the signature": {
-			forged("pk_live_x", `{"client_id":"root",`+body+"}", "guess")[:60] + good[60:], ErrInvalidToken},
+			forged("pk_live_x", `{"client_id":"root",`+body+"}", "guess")[:60] + good[60:], ErrInvalidToken,
+		},
 		"PIN-058 of an app nobody knows":       {forged("pk_live_q", "{"+body+"}", "new-secret"), ErrInvalidToken},
 		"PIN-058 of no app":                    {forged("", "{"+body+"}", "new-secret"), ErrInvalidToken},
 		"PIN-036 expired":                      {minted(t, shop, claims(func(c *AppClaims) { c.Expires = appNow.Unix() - 1 })), ErrInvalidToken},

@@ -106,17 +106,16 @@ func TestOwnerClientIDs(t *testing.T) {
 		"PIN-127 PIN-217 any language": {s.token("žofie ☕"), `"x":1`, "žofie ☕"},
 	} {
 		w := s.joinAs("t-"+c.owner, c.token, c.payload)
-		list := w.talk("m1", "hi")
-		owner := read(t, list[len(list)-2]).OwnerClientID
+		w.talk("m1", "hi")
 		start := read(t, w.after(0, "run:start", event("run:start"))[len(w.after(0, "run:start", event("run:start")))-1])
-		if owner = start.OwnerClientID; !strings.HasPrefix(owner, c.owner) || (c.owner != "anon-" && owner != c.owner) {
+		if owner := start.OwnerClientID; !strings.HasPrefix(owner, c.owner) || (c.owner != "anon-" && owner != c.owner) {
 			t.Errorf("%s: the owner is %q", name, owner)
 		}
 		v := s.joinAs("t-"+c.owner, s.token("watcher"))
 		c := newClient(t, name)
 		c.frames(v.all())
 		for _, m := range messagesOf(t, c) {
-			if m.OwnerClientID != owner {
+			if m.OwnerClientID != start.OwnerClientID {
 				t.Errorf("%s: message %s is of %q", name, m.MessageID, m.OwnerClientID)
 			}
 		}

@@ -138,7 +138,8 @@ func (p *pilot) call(command, payload string) (ack struct {
 		Role    string `json:"role"`
 		Content string `json:"content"`
 	} `json:"messages"`
-}) {
+},
+) {
 	p.t.Helper()
 	p.n++
 	id := p.n

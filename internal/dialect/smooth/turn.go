@@ -32,7 +32,6 @@ type turn struct {
 	escalate      bool
 	response      map[string]jsontext.Value
 	begun         bool // a token was sent
-	usage         jsontext.Value
 	beat, release *time.Timer
 }
 

@@ -127,8 +127,13 @@ var rosterCases = []testCase{
 	{"threads are kept apart, and an edge that nobody knows has nobody", func(b *bench) {
 		b.announce(0, journal.Edge{Boot: "b1"})
 		keys := []chat.Key{
-			{Realm: "r", Thread: "t"}, {Realm: "r:t"}, {Realm: "r", Tenant: "t"}, {Realm: "r", Tenant: ":", Thread: "t"},
-			{Realm: "r", Thread: ":t"}, {Realm: "r{t}", Thread: "%3a"}, {Realm: "r", Tenant: "%3a", Thread: "t"},
+			{Realm: "r", Thread: "t"},
+			{Realm: "r:t"},
+			{Realm: "r", Tenant: "t"},
+			{Realm: "r", Tenant: ":", Thread: "t"},
+			{Realm: "r", Thread: ":t"},
+			{Realm: "r{t}", Thread: "%3a"},
+			{Realm: "r", Tenant: "%3a", Thread: "t"},
 		}
 		for i, key := range keys {
 			b.attend(0, key, "b1", fmt.Sprint(i))

@@ -102,9 +102,19 @@ func TestContractAsAUserOfLittlePrivilege(t *testing.T) {
 		r := c.Client()
 		defer r.Close()
 		for _, cmd := range [][]any{
-			{"KEYS", "*"}, {"FLUSHALL"}, {"CONFIG", "SET", "maxmemory", "1"}, {"GET", "other"}, {"SUBSCRIBE", "other"},
-			{"PUBLISH", "other", "x"}, {"DEBUG", "SLEEP", "0"}, {"ACL", "LIST"}, {"SHUTDOWN"}, {"SCAN", "0"},
-			{"EVAL", "return redis.call('GET','other')", "0"}, {"CLIENT", "LIST"}, {"MONITOR"},
+			{"KEYS", "*"},
+			{"FLUSHALL"},
+			{"CONFIG", "SET", "maxmemory", "1"},
+			{"GET", "other"},
+			{"SUBSCRIBE", "other"},
+			{"PUBLISH", "other", "x"},
+			{"DEBUG", "SLEEP", "0"},
+			{"ACL", "LIST"},
+			{"SHUTDOWN"},
+			{"SCAN", "0"},
+			{"EVAL", "return redis.call('GET','other')", "0"},
+			{"CLIENT", "LIST"},
+			{"MONITOR"},
 		} {
 			if err := r.Do(t.Context(), cmd...).Err(); err == nil || !refused.MatchString(err.Error()) {
 				t.Errorf("%v: %v", cmd, err)
