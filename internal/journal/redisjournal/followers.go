@@ -2,6 +2,7 @@ package redisjournal
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -103,9 +104,10 @@ func (fs *followers) close() {
 	fs.running.Wait()
 }
 
-// watch asks each master for its replication id. Another one is another
-// history: what was published last on the old one may never come, and a line to
-// a master that is now a replica may miss what the new one publishes.
+// watch asks each master for its replication id. Another one, or a master at
+// another place, is another history: what was published last on the old one may
+// never come, and a line to a master that is now a replica may miss what the new
+// one publishes.
 func (fs *followers) watch() {
 	known := map[string]string{}
 	tick := time.NewTicker(replicationTick)
@@ -113,11 +115,7 @@ func (fs *followers) watch() {
 	for {
 		now, err := fs.link.histories(fs.ctx)
 		if err == nil {
-			changed := len(known) > 0 && len(now) != len(known)
-			for server, id := range now {
-				changed = changed || known[server] != "" && known[server] != id
-			}
-			if changed {
+			if otherHistory(known, now) {
 				fs.renew()
 			}
 			known = now
@@ -129,6 +127,11 @@ func (fs *followers) watch() {
 		case <-tick.C:
 		}
 	}
+}
+
+// otherHistory compares what the masters said with what they had said before.
+func otherHistory(known, now map[string]string) bool {
+	return len(known) > 0 && !maps.Equal(known, now)
 }
 
 // histories are the replication ids of the masters, by where they are.

@@ -175,8 +175,13 @@ func (j *Journal) Close() error {
 	for _, l := range j.lanes {
 		l.close()
 	}
-	j.blobs.proof.close()
-	j.followers.close()
+	// Side by side: a server that hangs is waited for once.
+	j.blobs.proof.cancel()
+	j.followers.cancel()
+	var both sync.WaitGroup
+	both.Go(j.blobs.proof.close)
+	both.Go(j.followers.close)
+	both.Wait()
 	j.result = j.link.close()
 	close(j.closing)
 	return j.result

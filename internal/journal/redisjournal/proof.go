@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parlance-gateway/parlance/internal/journal"
+	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -18,6 +19,14 @@ const (
 	proofLife = 60 * time.Second
 	// proofAgain is how soon a proof that failed is tried again.
 	proofAgain = time.Second
+	// strayAge is how long a marker has not been looked for before whoever comes
+	// by removes it, straysAtOnce at a time: its edge was killed. An edge that was
+	// not heard for strayHalf writes its own again, so it is never missed.
+	strayAge     = time.Hour
+	strayHalf    = strayAge / 2
+	straysAtOnce = 16
+	// namesLife is how long a marker's name is kept for those who remove it.
+	namesLife = 24 * time.Hour
 )
 
 // proof shows that the storage is one: each edge writes a marker into its
@@ -32,7 +41,11 @@ type proof struct {
 
 	// running has one token: who holds it looks.
 	running chan struct{}
-	written bool // by who holds running
+	// By who holds running: whether the marker is there, and when Redis last
+	// heard of it, by the clock on the wall, which a machine that sleeps does not
+	// stop.
+	written bool
+	named   time.Time
 
 	mu  sync.Mutex
 	at  time.Time
@@ -102,22 +115,39 @@ func (p *proof) look(ctx context.Context) error {
 
 func (p *proof) compare(ctx context.Context) error {
 	s := p.j.opts.Storage
-	if !p.written {
+	now := time.Now().Round(0)
+	if !p.written || now.Sub(p.named) > strayHalf {
 		if err := s.Store(ctx, p.path(p.marker), []byte(p.marker)); err != nil {
 			return fmt.Errorf("%w: the storage takes nothing: %w", journal.ErrNoBlobs, err)
 		}
-		p.written = true
+		p.written, p.named = true, now
 	}
 	names := p.names()
 	err := p.j.link.run(ctx, p.j.link.read, announceScript, names,
-		p.j.link.shift().Milliseconds(), p.marker, p.marker, proofLife.Milliseconds(), 0).Err()
+		p.j.link.shift().Milliseconds(), p.marker, p.marker, proofLife.Milliseconds(), namesLife.Milliseconds()).Err()
 	if err != nil {
 		return fmt.Errorf("redisjournal: %w", err)
 	}
-	others, err := p.j.link.read.HKeys(ctx, names[0]).Result()
+	p.named = now
+	var leases *redis.ZSliceCmd
+	clock, err := p.j.link.timed(ctx, names[0], func(pipe redis.Pipeliner) {
+		leases = pipe.ZRangeWithScores(ctx, names[1], 0, -1)
+	})
 	if err != nil {
 		return fmt.Errorf("redisjournal: %w", err)
 	}
+	at := clock.Add(p.j.link.shift())
+	var others, strays []string
+	for _, z := range leases.Val() {
+		marker, _ := z.Member.(string)
+		switch until := time.UnixMilli(int64(z.Score)); {
+		case until.After(at):
+			others = append(others, marker)
+		case at.Sub(until) > strayAge && len(strays) < straysAtOnce:
+			strays = append(strays, marker)
+		}
+	}
+	p.remove(ctx, strays)
 	for _, other := range others {
 		if other == p.marker {
 			continue
@@ -133,6 +163,26 @@ func (p *proof) compare(ctx context.Context) error {
 	return nil
 }
 
+// remove takes away what edges that were killed have left. It only tidies: what
+// fails is for the next look.
+func (p *proof) remove(ctx context.Context, strays []string) {
+	for _, marker := range strays {
+		err := p.j.opts.Storage.Delete(ctx, p.path(marker))
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			err = p.forget(ctx, marker)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// forget has Redis name a marker no longer.
+func (p *proof) forget(ctx context.Context, marker string) error {
+	return p.j.link.run(ctx, p.j.link.write, announceScript, p.names(),
+		p.j.link.shift().Milliseconds(), marker, "", 0, namesLife.Milliseconds()).Err()
+}
+
 // close takes the marker back, as far as Redis and the storage answer.
 func (p *proof) close() {
 	p.cancel()
@@ -143,8 +193,7 @@ func (p *proof) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	// Named no longer before it is gone: nobody is to look for it in vain.
-	err := p.j.link.run(ctx, p.j.link.write, announceScript, p.names(), 0, p.marker, "", 0, 0).Err()
-	if err == nil {
+	if p.forget(ctx, p.marker) == nil {
 		_ = p.j.opts.Storage.Delete(ctx, p.path(p.marker))
 	}
 }

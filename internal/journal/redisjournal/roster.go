@@ -1,9 +1,12 @@
 package redisjournal
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/journal"
+	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -18,10 +22,10 @@ const (
 	// that one that was only slow finds what it said of its rooms.
 	remembered = time.Minute
 	// attendanceLife is when Redis drops what nobody has said again, and
-	// attendanceAge when it is said again, at most sayAgain at each announcement.
+	// attendanceAge when it is said again, at most atOnce at each announcement.
 	attendanceLife = time.Hour
 	attendanceAge  = 10 * time.Minute
-	sayAgain       = 64
+	atOnce         = 64
 	// maxAttendance bounds what one edge says of one thread, in bytes.
 	maxAttendance = 256 << 10
 )
@@ -117,7 +121,7 @@ func (r *roster) again(ctx context.Context, boot string, forgotten bool) error {
 		if forgotten {
 			s.at = time.Time{}
 		}
-		if len(texts) < sayAgain && now.Sub(s.at) > attendanceAge {
+		if len(texts) < atOnce && now.Sub(s.at) > attendanceAge {
 			texts[a], s.at = s.text, now
 		}
 	}
@@ -131,37 +135,69 @@ func (r *roster) again(ctx context.Context, boot string, forgotten bool) error {
 		pipe.HSet(ctx, name, a.boot, text)
 		pipe.PExpire(ctx, name, attendanceLife)
 	}
-	_, err := pipe.Exec(ctx)
-	if err == nil {
-		return nil
+	if _, err := pipe.Exec(ctx); err != nil {
+		r.sayAgain(maps.Keys(texts))
+		return fmt.Errorf("redisjournal: the roster: %w", err)
 	}
+	return r.takeBack(ctx, texts)
+}
+
+// sayAgain has what is still said of some rooms said at the next announcement.
+func (r *roster) sayAgain(list iter.Seq[attended]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for a := range texts {
+	for a := range list {
 		if s := r.said[a]; s != nil {
 			s.at = time.Time{}
 		}
 	}
-	return fmt.Errorf("redisjournal: the roster: %w", err)
+}
+
+// takeBack mends what was said again too late: of a room that everybody had
+// left meanwhile, or of which something newer had been said.
+func (r *roster) takeBack(ctx context.Context, texts map[attended][]byte) error {
+	var gone, newer []attended
+	r.mu.Lock()
+	for a, text := range texts {
+		switch s := r.said[a]; {
+		case s == nil:
+			gone = append(gone, a)
+		case !bytes.Equal(s.text, text):
+			newer = append(newer, a)
+		}
+	}
+	r.mu.Unlock()
+	r.sayAgain(slices.Values(newer))
+	if len(gone) == 0 {
+		return nil
+	}
+	pipe := r.link.read.Pipeline()
+	for _, a := range gone {
+		pipe.HDel(ctx, r.attendance(a.key), a.boot)
+	}
+	_, err := pipe.Exec(ctx)
+	r.sayAgain(slices.Values(gone)) // somebody may have come back
+	if err != nil {
+		return fmt.Errorf("redisjournal: the roster: %w", err)
+	}
+	return nil
 }
 
 // edges are the living ones, and the boots of all that are known.
 func (r *roster) edges(ctx context.Context) (living []journal.Edge, known map[string]bool, err error) {
 	names := r.leases()
-	node, err := nodeOf(ctx, r.link.read, names[0])
+	var texts *redis.MapStringStringCmd
+	var leases *redis.ZSliceCmd
+	// Not a transaction, which a server that is full refuses. An edge that comes
+	// between the two is not yet one of the living.
+	clock, err := r.link.timed(ctx, names[0], func(p redis.Pipeliner) {
+		texts = p.HGetAll(ctx, names[0])
+		leases = p.ZRangeWithScores(ctx, names[1], 0, -1)
+	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("redisjournal: the roster: %w", err)
 	}
-	// Not a transaction, which a server that is full refuses. An edge that comes
-	// between the two is not yet one of the living.
-	pipe := node.Pipeline()
-	clock := pipe.Time(ctx)
-	texts := pipe.HGetAll(ctx, names[0])
-	leases := pipe.ZRangeWithScores(ctx, names[1], 0, -1)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, nil, fmt.Errorf("redisjournal: the roster: %w", err)
-	}
-	now := float64(clock.Val().Add(r.link.shift()).UnixMilli())
+	now := float64(clock.Add(r.link.shift()).UnixMilli())
 	known = map[string]bool{}
 	for _, z := range leases.Val() {
 		boot, _ := z.Member.(string)

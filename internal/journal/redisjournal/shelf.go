@@ -90,20 +90,16 @@ func stored(id string, c *redis.SliceCmd, now int64) (v journal.Value, made stri
 
 // get reads values with the server's time.
 func (s *shelf) get(ctx context.Context, k shelfKeys, ids ...string) ([]*redis.SliceCmd, int64, error) {
-	node, err := nodeOf(ctx, s.link.read, k.value)
+	cmds := make([]*redis.SliceCmd, len(ids))
+	clock, err := s.link.timed(ctx, k.value, func(p redis.Pipeliner) {
+		for i, id := range ids {
+			cmds[i] = p.HMGet(ctx, k.value+escape(id), shelfFields...)
+		}
+	})
 	if err != nil {
 		return nil, 0, fmt.Errorf("redisjournal: the shelf: %w", err)
 	}
-	pipe := node.Pipeline()
-	clock := pipe.Time(ctx)
-	cmds := make([]*redis.SliceCmd, len(ids))
-	for i, id := range ids {
-		cmds[i] = pipe.HMGet(ctx, k.value+escape(id), shelfFields...)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, 0, fmt.Errorf("redisjournal: the shelf: %w", err)
-	}
-	return cmds, s.now(clock.Val()), nil
+	return cmds, s.now(clock), nil
 }
 
 // Get implements journal.Shelf.
