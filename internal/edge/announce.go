@@ -16,7 +16,7 @@ func (h *Hub) edge() journal.Edge {
 	realms := h.current.Load().realms
 	e := journal.Edge{
 		Name: h.name, Version: h.version, Schema: chat.SchemaVersion, Started: h.started,
-		Agents: make(map[string][]string, len(realms)), Rooms: h.rooms.Len(), Sockets: h.pilotoo.sockets() + h.pingerchips.sockets(),
+		Agents: make(map[string][]string, len(realms)), Rooms: h.rooms.Len(), Sockets: h.sockets(),
 	}
 	for name, r := range realms {
 		e.Agents[name] = slices.Sorted(maps.Keys(r.Agents))

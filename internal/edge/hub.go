@@ -222,10 +222,15 @@ func (h *Hub) Close() error {
 	return nil
 }
 
+// sockets are those of all dialects.
+func (h *Hub) sockets() int {
+	return h.pilotoo.sockets() + h.pingerchips.sockets() + h.smooth.Connections()
+}
+
 // Stats are counts of what lives on this hub right now.
 type Stats struct{ Sockets, Rooms, Runs int }
 
 // Stats returns the present counts.
 func (h *Hub) Stats() Stats {
-	return Stats{Sockets: h.pilotoo.sockets() + h.pingerchips.sockets() + h.smooth.Connections(), Rooms: h.rooms.Len(), Runs: h.conductor.Runs()}
+	return Stats{Sockets: h.sockets(), Rooms: h.rooms.Len(), Runs: h.conductor.Runs()}
 }
