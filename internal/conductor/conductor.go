@@ -77,6 +77,8 @@ type Conductor struct {
 	// same for the runs that it was not heard for.
 	lease   atomic.Int64
 	unheard atomic.Pointer[map[attempt]int64]
+	// beats and looks belong to the goroutines that do so.
+	beats, looks outage
 }
 
 // attempt is one owner's hold of a run.
@@ -102,6 +104,8 @@ func New(j journal.Journal, rooms *room.Rooms, o Options) *Conductor {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	c := &Conductor{j: j, rooms: rooms, o: o, ctx: ctx, end: end, runners: make(map[attempt]*runner), kick: make(chan struct{}, 1)}
+	c.beats.what = "the journal did not take this edge's heartbeat"
+	c.looks.what = "the journal did not say what is due"
 	c.fleet.Store(&Fleet{})
 	c.lease.Store(o.Now())
 	c.unheard.Store(new(map[attempt]int64))
@@ -210,8 +214,8 @@ func (c *Conductor) beat(ctx context.Context) {
 	sent := c.o.Now()
 	lost, err := c.j.Beat(ctx, c.o.Boot, owned)
 	var part *journal.Unheard
-	if err != nil && c.ctx.Err() == nil {
-		c.o.Logger.Warn("the journal did not take this edge's heartbeat", "error", err)
+	if c.ctx.Err() == nil {
+		c.beats.note(c.o.Logger, err)
 	}
 	switch {
 	case err == nil:

@@ -28,8 +28,8 @@ func (c *Conductor) look(ctx context.Context) {
 	tctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	items, err := c.j.Due(tctx, lookLimit)
 	cancel()
-	if err != nil && c.ctx.Err() == nil {
-		c.o.Logger.Warn("the journal did not say what is due", "error", err)
+	if c.ctx.Err() == nil {
+		c.looks.note(c.o.Logger, err)
 	}
 	if err != nil && len(items) == 0 {
 		c.sweep.Failed()

@@ -1,0 +1,23 @@
+package conductor
+
+import "log/slog"
+
+// outage says once that something fails and once that it is well again, however
+// often it is tried meanwhile. It is for one goroutine.
+type outage struct {
+	what     string
+	failures int
+}
+
+// note takes the outcome of a try.
+func (o *outage) note(l *slog.Logger, err error) {
+	switch {
+	case err != nil:
+		if o.failures++; o.failures == 1 {
+			l.Warn(o.what, "error", err)
+		}
+	case o.failures > 0:
+		l.Info("well again: "+o.what, "failures", o.failures)
+		o.failures = 0
+	}
+}
