@@ -9,6 +9,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/parlance-gateway/parlance/internal/edge"
 )
 
 // prepared is a request as Caddy's server hands it to a handler.
@@ -21,7 +23,7 @@ func prepared(method, target string) *http.Request {
 // answer that there is nothing.
 func TestRequestWaitsForStart(t *testing.T) {
 	a := &App{current: make(chan struct{}), ended: make(chan struct{})}
-	h := &Handler{app: a}
+	h := &Handler{app: a, site: new(edge.Site)}
 	serve := func(ctx context.Context) error {
 		return h.ServeHTTP(httptest.NewRecorder(), prepared(http.MethodGet, "/").WithContext(ctx), nil)
 	}

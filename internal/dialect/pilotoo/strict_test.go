@@ -45,6 +45,7 @@ func TestOddMessages(t *testing.T) {
 	}
 	// Beside its acknowledgement a run's command is answered by protocol:error,
 	// a history by the acknowledgement alone (PIL-026, PIL-158).
+	w.refuses("so that what came before has come", "thread:messages", `{}`, "INVALID_COMMAND")
 	for command, want := range map[string]int{"run:cancel": 1, "thread:messages": 0} {
 		from := w.count()
 		w.refuses("PIL-158", command, `{}`, "INVALID_COMMAND")
