@@ -308,6 +308,11 @@ func (q *Sequencer) Loaded(snap journal.Snapshot, now int64) Step {
 		q.start(snap, &s)
 	case q.proved, lacks(snap.Meta.Rev, q.revSent):
 		q.prove(snap, &s)
+	case snap.Behind && snap.Meta.Pos < q.State.Pos:
+		// Notices have brought us beyond it since it was asked for.
+		if tag, ok := q.tagOf(snap.Meta.Pos); ok && tag != snap.Meta.Tag {
+			q.prove(snap, &s)
+		}
 	case snap.Behind:
 		s.Close = CloseBehind
 		q.start(snap, &s)

@@ -85,3 +85,13 @@ func TestWhatMustAlwaysHold(t *testing.T) {
 		t.Fatal(Run(broken[0].Seed, Bug(*bugFlag), true))
 	}
 }
+
+// Seeds that broke once: late loads that set a room back, more sightings of an
+// epoch to come than were remembered, one attempt taken for two.
+func TestSeedsThatBrokeOnce(t *testing.T) {
+	for _, seed := range []uint64{1037097, 1130426, 1295402, 1312145, 1562137, 2468372, 2798054} {
+		if r := Run(seed, "", false); len(r.Violations) > 0 {
+			t.Errorf("seed %d: %v", seed, r.Violations)
+		}
+	}
+}
