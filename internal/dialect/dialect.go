@@ -141,6 +141,9 @@ type Answer struct {
 	Status chat.InterruptStatus
 	Tools  []chat.ClientTool
 	Check  func(*chat.Interrupt) error
+	// Verified says that the dialect had the person's code checked. Where a
+	// realm has a service for codes, nothing else answers a question for one.
+	Verified bool
 }
 
 // Answered says what came of an answer: the new segment, if it was the last

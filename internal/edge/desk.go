@@ -13,6 +13,7 @@ import (
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/conductor"
 	"github.com/parlance-gateway/parlance/internal/dialect"
+	"github.com/parlance-gateway/parlance/internal/dialect/smooth"
 	"github.com/parlance-gateway/parlance/internal/identity"
 	"github.com/parlance-gateway/parlance/internal/journal"
 	"github.com/parlance-gateway/parlance/internal/room"
@@ -171,9 +172,19 @@ func (d desk) Start(ctx context.Context, p identity.Principal, s dialect.Start) 
 }
 
 func (d desk) Answer(ctx context.Context, p identity.Principal, a dialect.Answer) (dialect.Answered, error) {
+	check := func(q *chat.Interrupt) error {
+		answers := a.Status == "" || a.Status == chat.InterruptAnswered
+		if answers && !a.Verified && d.h.current.Load().codes[p.Realm] && smooth.WantsCode(q) {
+			return chat.ErrNotWaiting
+		}
+		if a.Check != nil {
+			return a.Check(q)
+		}
+		return nil
+	}
 	r, err := d.h.conductor.AnswerQuestion(ctx, p, a.Thread, chat.Answer{
 		Interrupt: a.Interrupt, Value: a.Value, Status: a.Status, Tools: a.Tools,
-	}, a.Check)
+	}, check)
 	return dialect.Answered{Run: r.Run, Segment: r.Segment}, err
 }
 

@@ -87,6 +87,8 @@ var ErrConflict = errors.New("two handlers of one realm differ")
 type generation struct {
 	sites  map[string]*Site
 	realms map[string]*conductor.Realm
+	// codes are the realms that have a service for one-time codes.
+	codes  map[string]bool
 	apps   map[appKey]*identity.App
 	smooth map[string]*smooth.Config // by site
 }
@@ -94,7 +96,7 @@ type generation struct {
 // newGeneration merges the sites' agents by realm. A name with two meanings is
 // refused (DESIGN.md §10).
 func newGeneration(sites []*Site) (*generation, error) {
-	g := &generation{sites: make(map[string]*Site), smooth: make(map[string]*smooth.Config), realms: make(map[string]*conductor.Realm), apps: make(map[appKey]*identity.App)}
+	g := &generation{sites: make(map[string]*Site), smooth: make(map[string]*smooth.Config), realms: make(map[string]*conductor.Realm), apps: make(map[appKey]*identity.App), codes: make(map[string]bool)}
 	same := make(map[string]string)
 	for _, s := range sites {
 		if g.sites[s.Name] != nil {
@@ -103,6 +105,7 @@ func newGeneration(sites []*Site) (*generation, error) {
 		g.sites[s.Name] = s
 		if c := smoothOf(s); c != nil {
 			g.smooth[s.Name] = c
+			g.codes[s.Realm] = g.codes[s.Realm] || c.Codes != nil
 		}
 		r := g.realms[s.Realm]
 		if r == nil {

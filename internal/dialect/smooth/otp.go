@@ -50,8 +50,8 @@ const codeOTPSend Code = "OTP_SEND_FAILED"
 // maxCode bounds a code, in bytes.
 const maxCode = 64
 
-// wantsCode says that a question is for a one-time code.
-func wantsCode(i *chat.Interrupt) bool {
+// WantsCode says that a question is for a one-time code.
+func WantsCode(i *chat.Interrupt) bool {
 	if i.Kind == chat.InterruptOTP {
 		return true
 	}
@@ -100,7 +100,7 @@ func (t *turn) askCode(ctx context.Context, cfg *Config, i *chat.Interrupt) erro
 	to, reachable := challenge(s, i)
 	switch {
 	case s.Vouched:
-		a.Value = verifiedBy("auth_context")
+		a.Value, a.Verified = verifiedBy("auth_context"), true
 		c.tell(t, i, verifiedFrame(t.request, c.server.now()))
 		_, err := c.server.o.Desk.Answer(ctx, c.who, a)
 		return err
@@ -170,7 +170,7 @@ func (c *conn) verify(ctx context.Context, o *object, request string) error {
 	run, i := c.waiting(v.seat.State(), s, request)
 	v.done()
 	cfg := c.config()
-	if i == nil || cfg == nil || cfg.Codes == nil || !wantsCode(i) {
+	if i == nil || cfg == nil || cfg.Codes == nil || !WantsCode(i) {
 		c.refuseCode(request, Verdict{Reason: "NOT_FOUND"})
 		return nil
 	}
@@ -192,7 +192,7 @@ func (c *conn) verify(ctx context.Context, o *object, request string) error {
 	}
 	defer v.done() // the turn goes on behind the frame that says so
 	_, err = c.server.o.Desk.Answer(ctx, c.who, dialect.Answer{
-		Thread: s.Thread, Interrupt: i.ID, Value: verifiedBy(to.Channel), Tools: c.toolsFor(cfg, run),
+		Thread: s.Thread, Interrupt: i.ID, Value: verifiedBy(to.Channel), Verified: true, Tools: c.toolsFor(cfg, run),
 	})
 	switch {
 	case errors.Is(err, chat.ErrNotWaiting), errors.Is(err, chat.ErrUnknownRun):

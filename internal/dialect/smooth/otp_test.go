@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/dialect"
 	"github.com/parlance-gateway/parlance/internal/dialect/smooth"
 	"github.com/parlance-gateway/parlance/internal/edge"
 )
@@ -163,4 +165,30 @@ func TestWhoNeedsNoCode(t *testing.T) {
 	if len(h.sent) > 0 {
 		t.Errorf("codes were sent: %+v", h.sent)
 	}
+}
+
+// Another dialect's answer would be taken unseen: the code must be checked.
+func TestOneTimeCodeIsNotAnsweredElsewhere(t *testing.T) {
+	s := serve(t, func(e *edge.Site) { e.Smooth.Codes = &host{left: 2} })
+	c := s.dial("ann")
+	f := c.session(`,"userEmail":"ann@example.com"`)
+	session, thread := f.text("data.sessionId"), f.text("data.conversationId")
+	s.agent.says(askForCode, text("here they are"))
+	c.say(session, "turn", "my bills")
+	c.expect("otp_verification_required")
+	c.expect("otp_sent")
+	d := s.hub.Desk()
+	seat, err := d.Join(t.Context(), person("ann"), thread, none{}, none{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := seat.State().Runs[0].Open()
+	seat.Leave()
+	_, err = d.Answer(t.Context(), person("ann"), dialect.Answer{Thread: thread, Interrupt: open.ID, Value: []byte(`{"verified":true}`)})
+	if !errors.Is(err, chat.ErrNotWaiting) {
+		t.Errorf("SMO-204 an answer without a code: %v", err)
+	}
+	c.send(`{"action":"verify_otp","requestId":"turn","sessionId":%q,"code":"123456"}`, session)
+	c.expect("otp_verified")
+	c.until("eventual_response")
 }

@@ -36,7 +36,7 @@ const defaultReason = "to help you better"
 // card says how a question is asked of a client with these capabilities.
 func (c *Config) card(run *chat.Run, i *chat.Interrupt, supports []string) card {
 	k := card{question: i}
-	if wantsCode(i) {
+	if WantsCode(i) {
 		k.otp = true
 		return k
 	}
