@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/conductor"
 	"github.com/parlance-gateway/parlance/internal/dialect"
@@ -40,7 +42,14 @@ func (d desk) CancelRun(ctx context.Context, p identity.Principal, thread, run s
 }
 
 func (d desk) Decide(ctx context.Context, p identity.Principal, c dialect.Decision) error {
-	return d.h.conductor.DecideQuestion(ctx, p, c.Thread, c.Run, c.Name, c.Settle)
+	settle := func(q *chat.Interrupt) (chat.InterruptStatus, jsontext.Value, error) {
+		status, value, err := c.Settle(q)
+		if err == nil && status == chat.InterruptAnswered && d.needsCode(p, q) {
+			err = chat.ErrNotWaiting
+		}
+		return status, value, err
+	}
+	return d.h.conductor.DecideQuestion(ctx, p, c.Thread, c.Run, c.Name, settle)
 }
 
 func (d desk) Messages(ctx context.Context, p identity.Principal, thread string, st *chat.State, from, to int) ([]*chat.Message, error) {

@@ -174,7 +174,7 @@ func (d desk) Start(ctx context.Context, p identity.Principal, s dialect.Start) 
 func (d desk) Answer(ctx context.Context, p identity.Principal, a dialect.Answer) (dialect.Answered, error) {
 	check := func(q *chat.Interrupt) error {
 		answers := a.Status == "" || a.Status == chat.InterruptAnswered
-		if answers && !a.Verified && d.h.current.Load().codes[p.Realm] && smooth.WantsCode(q) {
+		if answers && !a.Verified && d.needsCode(p, q) {
 			return chat.ErrNotWaiting
 		}
 		if a.Check != nil {
@@ -186,6 +186,11 @@ func (d desk) Answer(ctx context.Context, p identity.Principal, a dialect.Answer
 		Interrupt: a.Interrupt, Value: a.Value, Status: a.Status, Tools: a.Tools,
 	}, check)
 	return dialect.Answered{Run: r.Run, Segment: r.Segment}, err
+}
+
+// needsCode says that only a checked code answers the question.
+func (d desk) needsCode(p identity.Principal, q *chat.Interrupt) bool {
+	return d.h.current.Load().codes[p.Realm] && smooth.WantsCode(q)
 }
 
 func (d desk) Cancel(ctx context.Context, p identity.Principal, segment string, suspended bool) error {

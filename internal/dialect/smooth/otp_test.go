@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/dialect"
 	"github.com/parlance-gateway/parlance/internal/dialect/smooth"
@@ -182,8 +184,17 @@ func TestOneTimeCodeIsNotAnsweredElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := seat.State().Runs[0].Open()
+	run := seat.State().Runs[0]
+	open := run.Open()
 	seat.Leave()
+	for _, name := range []string{open.ID, open.Call, open.Tool} {
+		err := d.Decide(t.Context(), person("ann"), dialect.Decision{Thread: thread, Run: run.ID, Name: name, Settle: func(*chat.Interrupt) (chat.InterruptStatus, jsontext.Value, error) {
+			return chat.InterruptAnswered, jsontext.Value(`{"verified":true}`), nil
+		}})
+		if err == nil {
+			t.Errorf("SMO-204 an approval by %q without a code is taken", name)
+		}
+	}
 	_, err = d.Answer(t.Context(), person("ann"), dialect.Answer{Thread: thread, Interrupt: open.ID, Value: []byte(`{"verified":true}`)})
 	if !errors.Is(err, chat.ErrNotWaiting) {
 		t.Errorf("SMO-204 an answer without a code: %v", err)
