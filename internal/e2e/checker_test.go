@@ -30,6 +30,7 @@ const (
 	badLate       = "late"           // a run ended too long after the last fault
 	badCallOpen   = "call left open" // an ended run's agent is still at work
 	badUntold     = "epoch untold"   // a window was not told of a new epoch
+	badBehind     = "behind"         // an edge was told too late of what another had
 )
 
 // A run is to end within endBound of the end of the faults. Windows tell of it
@@ -40,6 +41,10 @@ const (
 	endBound = 20 * time.Second
 	endSlack = 15 * time.Second
 )
+
+// restBound is how long an edge may be behind another when all is at rest: it has
+// to find out that its subscription is deaf, and to make another.
+const restBound = 12 * time.Second
 
 // violation is one broken promise.
 type violation struct{ kind, what string }
@@ -66,7 +71,11 @@ type checker struct {
 }
 
 // figures are what a check saw.
-type figures struct{ events, connections, histories, runs, sends, epochs int }
+type figures struct {
+	events, connections, histories, runs, sends, epochs int
+
+	behind int // the longest that an edge was behind another in the end, in ms
+}
 
 // window is one window's present connection.
 type window struct {
@@ -320,6 +329,10 @@ func (k *checker) epoch(n note) {
 func (k *checker) last(n note) {
 	t := k.talk(n.Th)
 	t.final = append(t.final, n)
+	k.figures.behind = max(k.figures.behind, n.N)
+	if late := time.Duration(n.N) * time.Millisecond; late > restBound {
+		k.bad(badBehind, "%s on edge %d by %v", n.Th, n.E, late)
+	}
 	if n.Pi != "" {
 		k.bad(badStuck, "%s asks %s still", n.Th, n.Pi)
 	}

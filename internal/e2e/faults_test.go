@@ -34,6 +34,18 @@ type storm struct {
 	mu    sync.Mutex
 	count map[string]int
 	errs  []error
+	diary []string // of this round: what began and ended when
+}
+
+// write notes in the diary what has come of a fault.
+func (s *storm) write(c fault, e *edge, what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	on := "the store"
+	if i := slices.Index(s.f.edges, e); i >= 0 {
+		on = fmt.Sprintf("edge %d", i)
+	}
+	s.diary = append(s.diary, fmt.Sprintf("%s %s of %s %s", time.Now().UTC().Format("15:04:05.000"), c.kind, on, what))
 }
 
 // pickFault draws a fault of the kinds that are wanted.
@@ -61,7 +73,9 @@ func (s *storm) inject(ctx context.Context, n int) {
 		busy.Lock() // at most one for each target: the dice wait for it
 		s.wg.Go(func() {
 			defer busy.Unlock()
+			s.write(c, e, "begins")
 			err := c.do(ctx, s.f, e, r)
+			s.write(c, e, "is over")
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.count[c.kind]++
@@ -118,7 +132,13 @@ func TestFaults(t *testing.T) {
 			for _, v := range found[:min(len(found), 20)] {
 				t.Error(v)
 			}
+			t.Logf("the faults:\n%s", strings.Join(s.diary, "\n"))
+			for i, e := range f.edges {
+				t.Logf("edge %d:\n%s", i, e.log.tail(20_000))
+			}
 		}
+		t.Logf("%d faults: %s, %d violations", done, sum, bad)
+		s.diary = nil
 		for _, err := range s.errs {
 			t.Error(err)
 		}
@@ -131,8 +151,7 @@ func TestFaults(t *testing.T) {
 		t.Logf("%5d %s", s.count[k], k)
 	}
 	calls, _ := f.bot.books()
-	t.Logf("%d events, %d runs, %d sends, %d agent calls, %d connections, %d histories, %d epochs, %d violations",
-		sum.events, sum.runs, sum.sends, len(calls), sum.connections, sum.histories, sum.epochs, bad)
+	t.Logf("%s, %d agent calls, %d violations", sum, len(calls), bad)
 }
 
 func (f *figures) add(o figures) {
@@ -142,4 +161,10 @@ func (f *figures) add(o figures) {
 	f.runs += o.runs
 	f.sends += o.sends
 	f.epochs += o.epochs
+	f.behind = max(f.behind, o.behind)
+}
+
+func (f figures) String() string {
+	return fmt.Sprintf("%d events, %d runs, %d sends, %d connections, %d histories, %d epochs, an edge behind by at most %d ms",
+		f.events, f.runs, f.sends, f.connections, f.histories, f.epochs, f.behind)
 }

@@ -48,6 +48,7 @@ var fleetSite = strings.Replace(site(`		agent bot agui AGENT
 func newFleet(t *testing.T, n int, config ...string) *fleet {
 	t.Helper()
 	f := &fleet{t: t, bot: newBot(t), store: redistest.Start(t, config...)}
+	zerolog.SetGlobalLevel(zerolog.Disabled) // toxics tell all they do
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	for i := range n {
 		p := toxiproxy.NewProxy(server, fmt.Sprintf("edge%d", i), "127.0.0.1:0", f.store.Addr())
@@ -176,4 +177,10 @@ func (e *edge) restart(sig syscall.Signal) error {
 		e.stop()
 	}
 	return e.boot()
+}
+
+// tail is the end of what a gateway said.
+func (o *output) tail(bytes int) string {
+	s := o.String()
+	return s[max(0, len(s)-bytes):]
 }

@@ -204,6 +204,7 @@ func TestCheckerFindsEachViolation(t *testing.T) {
 			}
 		}},
 		{badCallOpen, func(s *story) { s.open = 1 }},
+		{badBehind, func(s *story) { final(s, 1).N = int(restBound.Milliseconds()) + 1 }},
 		{badUntold, func(s *story) {
 			s.lossy = true
 			for i := range s.notes {
@@ -225,7 +226,7 @@ func TestCheckerFindsEachViolation(t *testing.T) {
 		})
 		kinds[f.kind] = true
 	}
-	if len(kinds) != 21 {
+	if len(kinds) != 22 {
 		t.Errorf("%d kinds of violation are forged", len(kinds))
 	}
 }

@@ -154,8 +154,7 @@ func (s *swarm) mustHold(f *fleet) figures {
 	for _, v := range found[:min(len(found), 30)] {
 		s.t.Error(v)
 	}
-	s.t.Logf("%d events, %d runs, %d sends, %d connections, %d histories, %d epochs, %d violations",
-		seen.events, seen.runs, seen.sends, seen.connections, seen.histories, seen.epochs, len(found))
+	s.t.Logf("%s, %d violations", seen, len(found))
 	return seen
 }
 

@@ -8,7 +8,8 @@
 //   send, ack                  a message, and whether it was taken
 //   cancel, cancelled          a stop, and what became of it
 //   answer, answered           an answer to a question, and what became of it
-//   final                      what a window that comes last sees, on each edge
+//   final                      what a window that comes last sees, on each edge, and for
+//                              how long (n, in ms) an edge was behind another
 //   stuck                      something that did not settle in time
 //   settled                    all is said; the process ends
 //
@@ -58,9 +59,12 @@ const plain = (e) => ({
   d: e.event.delta ?? (e.event.message ? e.event.message.content : undefined), i: e.event.interruptId, code: e.event.code,
 });
 
+const transcript = (a) => a.messages.map((m) => ({ m: m.id, y: m.role, d: m.content }));
+
 class Window {
-  constructor(id, thread, edge, transports) {
-    Object.assign(this, { id, thread, edge, transports, c: 0, joined: false, gone: false, open: new Set(), waiting: [] });
+  /** One that stays comes back to its own edge. */
+  constructor(id, thread, edge, transports, stays = false) {
+    Object.assign(this, { id, thread, edge, transports, stays, c: 0, joined: false, gone: false, open: new Set(), waiting: [] });
     this.connect();
   }
   connect() {
@@ -77,7 +81,7 @@ class Window {
       log("disc", { w: this.id, c, th: this.thread.id, why });
       sock.disconnect();
       if (this.gone) return;
-      if (edges.length > 1) this.edge = (this.edge + 1 + below(edges.length - 1)) % edges.length;
+      if (edges.length > 1 && !this.stays) this.edge = (this.edge + 1 + below(edges.length - 1)) % edges.length;
       setTimeout(() => { if (!this.gone) this.connect(); }, 30 + below(250));
     };
     const slow = setTimeout(() => end("too slow"), 25_000);
@@ -111,7 +115,7 @@ class Window {
     for (const e of env) this.saw(e);
     log("join", {
       w: this.id, c, th: this.thread.id, e: this.edge, trunc: !!a.replay?.truncated, pi: a.pendingInterrupt?.interruptId,
-      msgs: a.messages.map((m) => ({ m: m.id, y: m.role, d: m.content })), env: env.map(plain),
+      msgs: transcript(a), env: env.map(plain),
     });
   }
   saw(e) {
@@ -228,6 +232,31 @@ class Thread {
       await sleep(below(pauses));
     }
   }
+  /**
+   * Waits until all edges tell the same and nothing runs there, and says for how
+   * long one was behind another that had it all.
+   */
+  async agree(last) {
+    const first = new Map(); // what an edge told -> when one did so first
+    let told;
+    for (const end = Date.now() + settle; Date.now() < end; await sleep(25)) {
+      told = await Promise.all(last.map(async (w) => (await w.ready(5000)) ? w.look() : null));
+      const now = Date.now();
+      for (const a of told) {
+        if (a?.pendingInterrupt) await this.answer(a.pendingInterrupt.interruptId);
+        const key = a?.ok && JSON.stringify(transcript(a));
+        if (key && !first.has(key)) first.set(key, now);
+      }
+      if (this.hung) for (const w of last) for (const r of w.open) await this.cancel(r);
+      const calm = told.every((a) => a?.ok && !a.replay && !a.pendingInterrupt);
+      const keys = new Set(told.map((a) => JSON.stringify(a && transcript(a))));
+      if (calm && keys.size === 1) {
+        await sleep(150); // what was sent to the windows is on its way
+        return { told, late: now - first.get([...keys][0]) };
+      }
+    }
+    return { told: told ?? [], late: settle };
+  }
   async finish() {
     await this.idle();
     // Each window must come to rest by itself.
@@ -235,16 +264,13 @@ class Thread {
       if (!(await w.ready(settle))) { log("stuck", { th: this.id, w: w.id, why: "a window does not come back" }); continue; }
       for (const end = Date.now() + 20_000; Date.now() < end && w.open.size;) await sleep(20);
     }
-    for (let e = 0; e < edges.length; e++) {
-      const last = { id: `last-${e}` };
-      const w = new Window(`${this.id}-last-${e}`, this, e, ["websocket"]);
-      if (await w.ready(settle)) {
-        const a = await w.look();
-        if (a?.ok) log("final", { ...last, w: w.id, th: this.id, e: w.edge, msgs: a.messages.map((m) => ({ m: m.id, y: m.role, d: m.content })), pi: a.pendingInterrupt?.interruptId, open: !!a.replay });
-        else log("stuck", { th: this.id, why: "no last history" });
-      } else log("stuck", { th: this.id, why: "no last window" });
-      w.leave();
+    const last = edges.map((_, e) => new Window(`${this.id}-last-${e}`, this, e, ["websocket"], true));
+    const { told, late } = await this.agree(last);
+    for (const [e, a] of told.entries()) {
+      if (!a?.ok) log("stuck", { th: this.id, why: "no last history of edge " + e });
+      else log("final", { w: last[e].id, th: this.id, e, n: late, msgs: transcript(a), pi: a.pendingInterrupt?.interruptId, open: !!a.replay });
     }
+    for (const w of last) w.leave();
     for (const w of this.windows) w.leave();
   }
 }
