@@ -28,13 +28,17 @@ const adminTimeout = 10 * time.Second
 //	GET  /parlance/stats
 //	GET  /parlance/ready
 //	GET  /parlance/edges
+//	GET  /parlance/threads
 //	GET  /parlance/realms/{realm}/threads/{id}[?tenant=<tenant>]
+//	GET  /parlance/realms/{realm}/threads/{id}/records[?tenant=<tenant>&from=<cursor>&follow=1]
+//	GET  /parlance/runs[?stuck=1]
 //	GET  /parlance/runs/{id}
 //	POST /parlance/runs/{id}/cancel
 //	POST /parlance/drain
 //	POST /parlance/edges/{name}/drain
 //
-// Each answer is an array with an entry for each journal.
+// Each answer is an array with an entry for each journal; records are a line of
+// JSON each.
 type AdminAPI struct{}
 
 // CaddyModule returns the Caddy module information.
@@ -49,7 +53,10 @@ func (a *AdminAPI) Routes() []caddy.AdminRoute {
 		route(get, "/parlance/stats", a.stats),
 		route(get, "/parlance/ready", a.ready),
 		route(get, "/parlance/edges", a.edges),
+		route(get, "/parlance/threads", a.threads),
 		route(get, "/parlance/realms/{realm}/threads/{id}", a.thread),
+		{Pattern: "/parlance/realms/{realm}/threads/{id}/records", Handler: caddy.AdminHandlerFunc(a.records)},
+		route(get, "/parlance/runs", a.runs),
 		route(get, "/parlance/runs/{id}", a.run),
 		route(post, "/parlance/runs/{id}/cancel", a.cancel),
 		route(post, "/parlance/drain", a.drain),

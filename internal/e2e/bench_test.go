@@ -26,7 +26,7 @@ type member struct {
 }
 
 // browserCookie is the identity of all members of a benchmark.
-func browserCookie(b *testing.B, g *gateway) string {
+func browserCookie(b testing.TB, g *gateway) string {
 	b.Helper()
 	resp, err := http.Get(g.base + "/conversations")
 	if err != nil {
@@ -42,7 +42,7 @@ func browserCookie(b *testing.B, g *gateway) string {
 	return ""
 }
 
-func newThread(b *testing.B, g *gateway, cookie string) string {
+func newThread(b testing.TB, g *gateway, cookie string) string {
 	b.Helper()
 	req, err := http.NewRequest(http.MethodPost, g.base+"/conversations", nil)
 	if err != nil {
