@@ -47,6 +47,11 @@ type (
 	RunDetachBody struct {
 		Calls []string `json:"calls"`
 	}
+	// RunTakenBody says that another connection shows the run from here on: the
+	// one that did so before is to show nothing more of it.
+	RunTakenBody struct {
+		Holder string `json:"holder"`
+	}
 	// RunStopBody seals the run: its owner may write no more.
 	RunStopBody struct {
 		Stop Stop `json:"stop"`
@@ -158,6 +163,7 @@ func (*RunActiveBody) kind() Kind     { return KindRunActive }
 func (*RunSuspendedBody) kind() Kind  { return KindRunSuspended }
 func (*RunResumedBody) kind() Kind    { return KindRunResumed }
 func (*RunDetachBody) kind() Kind     { return KindRunDetach }
+func (*RunTakenBody) kind() Kind      { return KindRunTaken }
 func (*RunStopBody) kind() Kind       { return KindRunStop }
 func (*RunEndBody) kind() Kind        { return KindRunEnd }
 func (*BlockBody) kind() Kind         { return KindTextStart }
@@ -233,6 +239,8 @@ func NewBody(k Kind) Body {
 		return new(TaskBody)
 	case KindUsage:
 		return new(UsageBody)
+	case KindRunTaken:
+		return new(RunTakenBody)
 	}
 	return nil
 }

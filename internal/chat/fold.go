@@ -199,6 +199,8 @@ func (run *Run) apply(r *Record, body Body) {
 	case *RunStopBody:
 		stop := b.Stop
 		run.Stop = &stop
+	case *RunTakenBody:
+		run.Holder = b.Holder
 	case *RunDetachBody:
 		run.Detach = append(clip(run.Detach), b.Calls...)
 	case *InterruptBody:

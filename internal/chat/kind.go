@@ -40,6 +40,7 @@ const (
 	KindSubagentEnd
 	KindTask
 	KindUsage
+	KindRunTaken
 	kindCount
 )
 
@@ -50,7 +51,7 @@ var kindNames = [kindCount]string{
 	"reasoning.start", "reasoning.delta", "reasoning.end", "reasoning.encrypted",
 	"tool.start", "tool.args", "tool.end", "tool.result",
 	"interrupt", "answer", "todos", "state", "activity", "step", "custom",
-	"subagent.start", "subagent.end", "task", "usage",
+	"subagent.start", "subagent.end", "task", "usage", "run.taken",
 }
 
 var kindByName = func() map[string]Kind {

@@ -24,7 +24,7 @@ func full(k Kind) Body {
 		Log: 8, Ran: &Ran{Status: RunCancelled, By: by, Log: 7, Started: 1, Ended: 2},
 	}
 	i := &Interrupt{
-		ID: "i", Kind: InterruptOTP, Upstream: "u", Alias: "a", Call: "c", Tool: "t", Payload: v, Schema: v, Deadline: 9, Otherwise: v,
+		ID: "i", Kind: InterruptOTP, Upstream: "u", Alias: "a", Call: "c", Tool: "t", Gate: GateClient, Payload: v, Schema: v, Deadline: 9, Otherwise: v,
 		Status: InterruptDeclined, Answer: jsontext.Value(`null`), By: by, Segment: 1,
 	}
 	tools := []ClientTool{{Name: "n", Description: "d", Arguments: v, Kind: ToolBlocking, Result: v, Otherwise: v}}
@@ -36,11 +36,11 @@ func full(k Kind) Body {
 		return &MessageBody{Message: m}
 	case KindRunPending:
 		return &RunPendingBody{Run: &Run{
-			ID: "r", Status: RunPending, Agent: "a", Origin: Origin{Dialect: "pilotoo", By: by, Session: "s", Request: "q", Park: -1, Props: jsontext.Value(`{"model":"m"}`)}, Message: "m", Opening: m, Answer: "a", Regen: "g",
+			ID: "r", Status: RunPending, Agent: "a", Origin: Origin{Dialect: "pilotoo", By: by, Session: "s", Request: "q", Park: -1, Finished: true, Props: jsontext.Value(`{"model":"m"}`)}, Message: "m", Opening: m, Answer: "a", Regen: "g",
 			Upstream: "u", Segments: []string{"s"}, Hidden: true, Drafted: 1, Parts: []*Part{part}, Interrupts: []*Interrupt{i},
 			Subagents: []Subagent{{"s", "c", "n", "t", "h", true}}, Tools: tools, Withdrawn: []*Interrupt{i}, State: v,
 			Stop: &Stop{CauseAgent, by, "c", "m"}, Detach: []string{"c"}, Streamed: true, Started: 1, Suspended: 2, Usage: v,
-			LastSeq: 3, SegmentPos: 4, Log: 5, Shown: []Text{Text("shown")}, Asked: "i", Trace: "00-1",
+			LastSeq: 3, SegmentPos: 4, Log: 5, Shown: []Text{Text("shown")}, Asked: "i", Trace: "00-1", Holder: "h",
 		}}
 	case KindRunActive:
 		return &RunActiveBody{}
@@ -88,6 +88,8 @@ func full(k Kind) Body {
 		return &TaskBody{Task: task}
 	case KindUsage:
 		return &UsageBody{Usage: v}
+	case KindRunTaken:
+		return &RunTakenBody{Holder: "h"}
 	}
 	return nil
 }

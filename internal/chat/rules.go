@@ -285,6 +285,14 @@ func (s *State) Resume(run, segment string) ([]Entry, error) {
 	return append(entries, NewEntry(KindRunResumed, r.ID, &RunResumedBody{Segment: segment})), nil
 }
 
+// Take decides that another connection shows a run from now on.
+func (s *State) Take(run, holder string) ([]Entry, error) {
+	if r := s.Run(run); r == nil || r.Stop != nil {
+		return nil, ErrUnknownRun
+	}
+	return []Entry{NewEntry(KindRunTaken, run, &RunTakenBody{Holder: holder})}, nil
+}
+
 // Stop decides on the end of a run from outside. A run at work is sealed
 // first, and its end follows in a commit of its own; a suspended one has no
 // owner to seal out and ends at once (ended). segment is fresh, for that case.

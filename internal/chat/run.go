@@ -1,6 +1,9 @@
 package chat
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // RunStatus says where a run stands. A terminal status is final.
 type RunStatus string
@@ -55,6 +58,9 @@ type Origin struct {
 	// Park is how long the run's questions wait for an answer, in milliseconds:
 	// 0 as long as the realm says, less for ever.
 	Park int64 `json:"park,omitzero"`
+	// Finished leaves answers that were stopped or failed out of what the agent is
+	// given of the conversation, as the dialect's own history does.
+	Finished bool `json:"finished,omitzero"`
 	// Props is an object that the agent is given as it is.
 	Props jsontext.Value `json:"props,omitzero"`
 }
@@ -133,6 +139,9 @@ type Run struct {
 	Shown []Text `json:"shown,omitempty"`
 	Asked string `json:"asked,omitempty"`
 	Trace string `json:"trace,omitempty"`
+	// Holder is the connection that took the run's showing over last, by a name
+	// of its dialect's.
+	Holder string `json:"holder,omitempty"`
 
 	Unknown jsontext.Value `json:",embed"`
 }
@@ -217,6 +226,9 @@ type Interrupt struct {
 	Alias string `json:"alias,omitempty"`
 	Call  string `json:"call,omitempty"`
 	Tool  string `json:"tool,omitempty"`
+	// Gate says that the gateway asks, not the agent, and who carries the call out
+	// once it is approved; "" is a question of the agent's own.
+	Gate Gate `json:"gate,omitempty"`
 	// Payload is what a window is shown (PIL-117), Schema what an answer must
 	// match, where the agent said so.
 	Payload jsontext.Value `json:"payload,omitzero"`
@@ -231,6 +243,32 @@ type Interrupt struct {
 	Segment   int             `json:"segment,omitzero"`
 
 	Unknown jsontext.Value `json:",embed"`
+}
+
+// Gate is who carries out a call that waits for the gateway's own approval.
+type Gate string
+
+// The agent carries its own tools out, a client those that it declared.
+const (
+	GateAgent  Gate = "agent"
+	GateClient Gate = "client"
+)
+
+// Approved says that the question was answered with yes: true, or an object
+// with a true approved.
+func (i *Interrupt) Approved() bool {
+	return i.Status == InterruptAnswered && Yes(i.Answer)
+}
+
+// Yes says whether a value approves.
+func Yes(v jsontext.Value) bool {
+	if v.Kind() != '{' {
+		return v.Kind() == 't'
+	}
+	var o struct {
+		Approved jsontext.Value `json:"approved"`
+	}
+	return json.Unmarshal(v, &o) == nil && o.Approved.Kind() == 't'
 }
 
 // Todo is an entry of an agent's list (PIL-123).

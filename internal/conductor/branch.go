@@ -201,6 +201,22 @@ func (c *Conductor) CancelRun(ctx context.Context, p identity.Principal, thread,
 	return c.stopIf(ctx, key, chat.RunNode(run), may, find, chat.Stop{Cause: chat.CauseUser, By: chat.Subject(p.Subject)}, true)
 }
 
+// Take makes a connection the one that shows a run which the principal began.
+func (c *Conductor) Take(ctx context.Context, p identity.Principal, thread, run, holder string) error {
+	key := Key(p, thread)
+	_, err := c.carry(ctx, &Command{
+		ID: newCommand(), Key: key,
+		Decide: allowed(p, identity.UserMessage, key, func(v *View) (Plan, error) {
+			if r := v.State.Run(run); r == nil || r.Origin.By != chat.Subject(p.Subject) {
+				return Plan{}, chat.ErrUnknownRun
+			}
+			entries, err := v.State.Take(run, holder)
+			return Plan{Entries: entries}, err
+		}),
+	})
+	return err
+}
+
 // Settle says what a decision is for a question: answered with a value, or
 // declined. Its error leaves the question open.
 type Settle func(*chat.Interrupt) (chat.InterruptStatus, jsontext.Value, error)

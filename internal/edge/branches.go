@@ -41,6 +41,10 @@ func (d desk) CancelRun(ctx context.Context, p identity.Principal, thread, run s
 	return d.h.conductor.CancelRun(ctx, p, thread, run)
 }
 
+func (d desk) Take(ctx context.Context, p identity.Principal, thread, run, holder string) error {
+	return d.h.conductor.Take(ctx, p, thread, run, holder)
+}
+
 func (d desk) Decide(ctx context.Context, p identity.Principal, c dialect.Decision) error {
 	settle := func(q *chat.Interrupt) (chat.InterruptStatus, jsontext.Value, error) {
 		status, value, err := c.Settle(q)
