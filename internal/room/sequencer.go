@@ -181,8 +181,9 @@ func (q *Sequencer) take(r *chat.Record, s *Step, now int64) {
 	case r.Pos == q.State.Pos+1:
 		if r.Prev != q.State.Tag {
 			// It follows a record that we do not have at our position: either
-			// it or we are of a history that was lost. The store decides.
-			q.want = true
+			// it or we are of a history that was lost. By the next look newer
+			// commits may have hidden that.
+			q.proved, q.want = true, true
 			return
 		}
 		q.apply(r, s)
@@ -229,7 +230,7 @@ func (q *Sequencer) drain(s *Step) {
 		}
 		delete(q.held, r.Pos)
 		if r.Prev != q.State.Tag {
-			q.want = true
+			q.proved, q.want = true, true
 			break
 		}
 		q.apply(r, s)

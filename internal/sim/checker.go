@@ -113,6 +113,17 @@ func (k *checker) holders() {
 	}
 }
 
+// settled: an owner that was told that its run ended or waits is not its owner
+// any more, also where a failover lost that while the answer was under way: it
+// holds nothing that it could restore.
+func (k *checker) settled(x *attempt) {
+	for i := range k.accepts {
+		if a := &k.accepts[i]; a.run == x.o.Run && a.holder == x.p {
+			a.holder = nil
+		}
+	}
+}
+
 // vanished: a thread of which all was lost has no runs to restore.
 func (k *checker) vanished() {
 	for i := range k.accepts {

@@ -64,7 +64,7 @@ func (p *proc) run(c *conductor.Command, patience int64, done func(result)) {
 			done(res)
 		case q.Load != nil:
 			load, seen := *q.Load, 0
-			ask(p, nil, func() journal.Snapshot { seen = w.store.falls; return w.store.load(load) }, func(snap journal.Snapshot, ok bool) {
+			ask(p, nil, func() journal.Snapshot { seen = w.store.falls; return w.store.look(load) }, func(snap journal.Snapshot, ok bool) {
 				if !ok {
 					unknown()
 					return
@@ -117,7 +117,7 @@ func (p *proc) takeUp(key chat.Key, run string, r result) {
 	w := p.e.w
 	var load func()
 	load = func() {
-		ask(p, nil, func() journal.Snapshot { return w.store.load(journal.Load{Key: key}) }, func(snap journal.Snapshot, ok bool) {
+		ask(p, nil, func() journal.Snapshot { return w.store.look(journal.Load{Key: key}) }, func(snap journal.Snapshot, ok bool) {
 			if !ok {
 				w.after(100, load)
 				return
@@ -209,7 +209,7 @@ func (p *proc) detach(key chat.Key, segment string, done func(result)) {
 // delete ends a thread's runs and then the thread.
 func (p *proc) delete(key chat.Key) {
 	w := p.e.w
-	ask(p, nil, func() journal.Snapshot { return w.store.load(journal.Load{Key: key}) }, func(snap journal.Snapshot, ok bool) {
+	ask(p, nil, func() journal.Snapshot { return w.store.look(journal.Load{Key: key}) }, func(snap journal.Snapshot, ok bool) {
 		if !ok || !snap.Exists {
 			return
 		}

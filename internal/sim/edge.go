@@ -182,7 +182,7 @@ func (p *proc) act(i journal.DueItem) {
 // can bear it, or ends it.
 func (p *proc) takeOver(i journal.DueItem, fence uint64) {
 	w := p.e.w
-	ask(p, nil, func() journal.Snapshot { return w.store.load(journal.Load{Key: i.Key}) }, func(snap journal.Snapshot, ok bool) {
+	ask(p, nil, func() journal.Snapshot { return w.store.look(journal.Load{Key: i.Key}) }, func(snap journal.Snapshot, ok bool) {
 		if !ok {
 			return // the run lapses again
 		}
@@ -203,7 +203,7 @@ func (p *proc) takeOver(i journal.DueItem, fence uint64) {
 // expire settles the questions of a paused run whose time is over.
 func (p *proc) expire(i journal.DueItem) {
 	w := p.e.w
-	ask(p, nil, func() journal.Snapshot { return w.store.load(journal.Load{Key: i.Key}) }, func(snap journal.Snapshot, ok bool) {
+	ask(p, nil, func() journal.Snapshot { return w.store.look(journal.Load{Key: i.Key}) }, func(snap journal.Snapshot, ok bool) {
 		r := snap.State(nil).Run(i.Run)
 		if !ok || r == nil {
 			return

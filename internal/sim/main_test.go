@@ -9,7 +9,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(800) // histories are small and short
+	debug.SetGCPercent(2000) // histories are small and short
 	goleak.VerifyTestMain(m)
 }
 

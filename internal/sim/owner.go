@@ -163,6 +163,9 @@ func (a *attempt) end() {
 		a.hangUp()
 		a.leave()
 		a.o.Over()
+		if r.err == nil {
+			p.e.w.checker.settled(a)
+		}
 		a.lostBy(r)
 	})
 }

@@ -185,6 +185,17 @@ func (s *store) load(q journal.Load) journal.Snapshot {
 	return t.l.Load(q, s.w.now)
 }
 
+// look is load for one who wants the state and no records: it gets the truth,
+// which base and records are held to elsewhere, so that it need not be folded
+// again each time.
+func (s *store) look(q journal.Load) journal.Snapshot {
+	snap := s.load(q)
+	if snap.Exists && !snap.Continues && s.w.bug == "" {
+		snap.Base, snap.Records = s.thread(q.Key).truth.Clip(), nil
+	}
+	return snap
+}
+
 func (s *store) trim(q journal.Trim) journal.Result {
 	t := s.thread(q.Key)
 	if s.w.bug.trimming(t.l, &q) {
