@@ -154,6 +154,10 @@ type (
 	UsageBody struct {
 		Usage jsontext.Value `json:"usage"`
 	}
+	// ArchiveBody says where pages of older messages are from now on.
+	ArchiveBody struct {
+		Archive Archive `json:"archive"`
+	}
 )
 
 func (*ThreadBody) kind() Kind        { return KindThread }
@@ -183,6 +187,7 @@ func (*SubagentStartBody) kind() Kind { return KindSubagentStart }
 func (*SubagentEndBody) kind() Kind   { return KindSubagentEnd }
 func (*TaskBody) kind() Kind          { return KindTask }
 func (*UsageBody) kind() Kind         { return KindUsage }
+func (*ArchiveBody) kind() Kind       { return KindArchive }
 
 // NewBody returns an empty body for the kind, or nil for an unknown kind.
 func NewBody(k Kind) Body {
@@ -241,6 +246,8 @@ func NewBody(k Kind) Body {
 		return new(UsageBody)
 	case KindRunTaken:
 		return new(RunTakenBody)
+	case KindArchive:
+		return new(ArchiveBody)
 	}
 	return nil
 }

@@ -37,6 +37,8 @@ func (s *State) Apply(r *Record) *State {
 		n.touch(r, func(*Run) {})
 	case *TaskBody:
 		n.setTask(b.Task)
+	case *ArchiveBody:
+		n.archive(b.Archive)
 	case *RunEndBody:
 		n.end(r, b)
 	default:
@@ -185,6 +187,9 @@ func (run *Run) apply(r *Record, body Body) {
 	switch b := body.(type) {
 	case *RunActiveBody:
 		run.Status, run.Started = RunActive, r.At
+		if run.Log == 0 {
+			run.Log = r.Log
+		}
 	case *RunSuspendedBody:
 		run.Status, run.Suspended = RunSuspended, r.At
 		run.Drafted = len(run.Parts)
@@ -206,7 +211,7 @@ func (run *Run) apply(r *Record, body Body) {
 	case *InterruptBody:
 		run.Interrupts = append(clip(run.Interrupts), b.Interrupt)
 	case *AnswerBody:
-		run.answer(b)
+		run.answer(b, r.At)
 	case *StateBody:
 		run.State = b.State
 	case *UsageBody:
@@ -222,13 +227,13 @@ func (run *Run) apply(r *Record, body Body) {
 	}
 }
 
-func (run *Run) answer(b *AnswerBody) {
+func (run *Run) answer(b *AnswerBody, at int64) {
 	i := slices.IndexFunc(run.Interrupts, func(x *Interrupt) bool { return x.ID == b.Interrupt })
 	if i < 0 {
 		return
 	}
 	c := *run.Interrupts[i]
-	c.Status, c.Answer, c.By = b.Status, b.Value, b.By
+	c.Status, c.Answer, c.By, c.Settled = b.Status, b.Value, b.By, at
 	run.Interrupts = slices.Clone(run.Interrupts)
 	run.Interrupts[i] = &c
 }

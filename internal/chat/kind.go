@@ -6,7 +6,7 @@ import "fmt"
 type Kind uint8
 
 // The kinds of records. KindThread opens a thread and changes what is known of
-// it; all others are the rows of the design.
+// it; KindArchive says that older messages were moved out of the journal.
 const (
 	KindNone Kind = iota
 	KindThread
@@ -41,6 +41,7 @@ const (
 	KindTask
 	KindUsage
 	KindRunTaken
+	KindArchive
 	kindCount
 )
 
@@ -51,7 +52,7 @@ var kindNames = [kindCount]string{
 	"reasoning.start", "reasoning.delta", "reasoning.end", "reasoning.encrypted",
 	"tool.start", "tool.args", "tool.end", "tool.result",
 	"interrupt", "answer", "todos", "state", "activity", "step", "custom",
-	"subagent.start", "subagent.end", "task", "usage", "run.taken",
+	"subagent.start", "subagent.end", "task", "usage", "run.taken", "archive",
 }
 
 var kindByName = func() map[string]Kind {
@@ -71,10 +72,15 @@ func (k Kind) String() string {
 
 // MarshalText writes the kind's name.
 func (k Kind) MarshalText() ([]byte, error) {
+	name, err := k.name()
+	return []byte(name), err
+}
+
+func (k Kind) name() (string, error) {
 	if k == KindNone || k >= kindCount {
-		return nil, fmt.Errorf("chat: no name for kind %d", uint8(k))
+		return "", fmt.Errorf("chat: no name for kind %d", uint8(k))
 	}
-	return []byte(kindNames[k]), nil
+	return kindNames[k], nil
 }
 
 // UnmarshalText reads a kind's name; an unknown one is an error, because a

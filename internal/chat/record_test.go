@@ -90,6 +90,8 @@ func full(k Kind) Body {
 		return &UsageBody{Usage: v}
 	case KindRunTaken:
 		return &RunTakenBody{Holder: "h"}
+	case KindArchive:
+		return &ArchiveBody{Archive: Archive{Blob: "b", First: 3, Pages: 2, Sum: "s"}}
 	}
 	return nil
 }

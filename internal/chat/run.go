@@ -240,7 +240,9 @@ type Interrupt struct {
 	Status    InterruptStatus `json:"status"`
 	Answer    jsontext.Value  `json:"answer,omitzero"`
 	By        Subject         `json:"by,omitzero"`
-	Segment   int             `json:"segment,omitzero"`
+	// Settled is when it was answered or given up, in Unix milliseconds.
+	Settled int64 `json:"settled,omitzero"`
+	Segment int   `json:"segment,omitzero"`
 
 	Unknown jsontext.Value `json:",embed"`
 }

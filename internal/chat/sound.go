@@ -14,6 +14,14 @@ func (r *Run) sound() bool {
 }
 
 func (s *State) sound() bool {
+	next := 0
+	for i := range s.Archives {
+		a := &s.Archives[i]
+		if !a.sound() || a.First != next {
+			return false
+		}
+		next = a.End()
+	}
 	return !slices.ContainsFunc(s.Tail, func(m *Message) bool { return !m.sound() }) &&
 		!slices.ContainsFunc(s.Runs, func(r *Run) bool { return !r.sound() })
 }
@@ -29,6 +37,8 @@ func sound(b Body) bool {
 		return b.Message == nil || b.Message.sound()
 	case *InterruptBody:
 		return b.Interrupt != nil
+	case *ArchiveBody:
+		return b.Archive.sound()
 	}
 	return true
 }

@@ -32,9 +32,11 @@ type State struct {
 	// that was deleted and made again from the one before.
 	Born uint64 `json:"born,omitzero"`
 	// Chunks full pages of older messages are stored beside the state; Tail
-	// holds what came after them, in the order of their records.
-	Chunks int        `json:"chunks,omitzero"`
-	Tail   []*Message `json:"tail,omitempty"`
+	// holds what came after them, in the order of their records. The first of the
+	// pages may be in Archives, in order and without a hole.
+	Chunks   int        `json:"chunks,omitzero"`
+	Archives []Archive  `json:"archives,omitempty"`
+	Tail     []*Message `json:"tail,omitempty"`
 	// Forked says that some message of the thread replaces another one.
 	Forked bool `json:"forked,omitzero"`
 	// Head is the last message of the default view: where a new one hangs.

@@ -330,6 +330,7 @@ type Notice struct {
 }
 
 // Trim moves a thread's floor up to a position and puts the folded state there.
+// Pages that the state has in archives go with it.
 type Trim struct {
 	Key   chat.Key
 	Epoch uint64
@@ -339,6 +340,11 @@ type Trim struct {
 	Base      *chat.State
 	FirstPage int
 	Pages     [][]*chat.Message
+	// Rest is when somebody must look at the thread again, a DueItem without a
+	// run, if the trim leaves it without records and it has no live run: in Unix
+	// milliseconds, 0 is never. With it the base may be the one that is there;
+	// then nothing but this time changes.
+	Rest int64
 }
 
 // Reset begins a new epoch, because the store was proved to have lost records.
@@ -357,7 +363,7 @@ type Reset struct {
 // DueItem is a run or a thread that somebody must look at.
 type DueItem struct {
 	Key chat.Key
-	// Run is "" for a thread that is due for an idle trim.
+	// Run is "" for a thread that is due for an idle trim, or whose rest is over.
 	Run  string
 	Meta RunMeta
 	// Lapsed says that the owner's deadline has passed; otherwise Meta.Due has.
@@ -425,6 +431,15 @@ type Journal interface {
 	// Ready says why the journal cannot serve, or nil.
 	Ready(context.Context) error
 	Close() error
+}
+
+// Confirmer is a Journal whose newest commits may stand where a failover would
+// lose them, although it can be told to wait until they don't.
+type Confirmer interface {
+	// Confirm says OK when a thread is at a revision, and all that has led to it
+	// is as safe as an acknowledged commit; Lost if the thread is elsewhere now.
+	// What is not confirmed in time is an error, and may be asked again.
+	Confirm(ctx context.Context, key chat.Key, epoch uint64, rev Rev) (Result, error)
 }
 
 // Value is a value on the shelf.

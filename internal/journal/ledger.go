@@ -22,6 +22,9 @@ type Ledger struct {
 	Pages     [][]*chat.Message
 	Nodes     map[string]chat.Node
 	Commands  []Command
+	// Rest is when somebody must look at the thread again if it has neither
+	// records nor live runs, in Unix milliseconds; 0 is never.
+	Rest int64
 }
 
 // Command is a step that was committed, for its own retry.
@@ -118,7 +121,7 @@ func (l *Ledger) Commit(c Commit, now int64) Committed {
 // open begins a thread. One that was deleted goes on above its old positions,
 // so that no old cursor means anything in it.
 func (l *Ledger) open(c Commit) {
-	l.Exists, l.Tombstone = true, 0
+	l.Exists, l.Tombstone, l.Rest = true, 0, 0
 	pos, log := l.Meta.Pos, l.Meta.Log
 	if pos > 0 {
 		pos, log = pos+PositionJump, log+PositionJump
@@ -302,17 +305,32 @@ func (l *Ledger) tagAt(pos uint64) (uint64, bool) {
 	return l.Records[pos-l.Meta.Floor-1].Tag, true
 }
 
-// Trim moves the floor.
+// Trim moves the floor, or only the end of the thread's rest.
 func (l *Ledger) Trim(t Trim) Result {
-	if !l.Exists || t.Epoch != l.Meta.Epoch || t.Base.Pos <= l.Meta.Floor {
+	if !l.Exists || t.Epoch != l.Meta.Epoch || t.Base.Pos < l.Meta.Floor {
 		return Lost
 	}
 	if tag, ok := l.tagAt(t.Base.Pos); !ok || tag != t.Base.Tag || t.FirstPage != len(l.Pages) {
 		return Lost
 	}
+	rests := t.Base.Pos == l.Meta.Pos && len(l.Meta.Runs) == 0
+	if t.Base.Pos == l.Meta.Floor {
+		if t.Rest == 0 || !rests || len(t.Pages) > 0 {
+			return Lost
+		}
+		l.Rest = t.Rest
+		return OK
+	}
+	l.Rest = 0
+	if rests {
+		l.Rest = t.Rest
+	}
 	l.Records = append([]*chat.Record(nil), l.Records[t.Base.Pos-l.Meta.Floor:]...)
 	l.Meta.Floor, l.Meta.FloorTag, l.Base = t.Base.Pos, t.Base.Tag, t.Base
 	l.Pages = append(l.Pages[:t.FirstPage:t.FirstPage], t.Pages...)
+	for i := range min(t.Base.Archived(), len(l.Pages)) {
+		l.Pages[i] = nil
+	}
 	return OK
 }
 
@@ -330,7 +348,7 @@ func (l *Ledger) Reset(r Reset) Result {
 	m.Pos, m.Log, m.Tag = r.Base.Pos, r.Base.Log, r.Base.Tag
 	m.Floor, m.FloorTag = m.Pos, m.Tag
 	m.Rev = Rev{N: m.Rev.N + 1, Tag: r.Tag}
-	l.Base, l.Records = r.Base, nil
+	l.Base, l.Records, l.Rest = r.Base, nil, 0
 	return OK
 }
 
@@ -361,7 +379,7 @@ func (l *Ledger) Delete(now int64) {
 	if !l.Exists {
 		return
 	}
-	l.Exists, l.Tombstone = false, now+Tombstone.Milliseconds()
+	l.Exists, l.Tombstone, l.Rest = false, now+Tombstone.Milliseconds(), 0
 	l.Base = &chat.State{Schema: chat.SchemaVersion}
 	// The commands stay: one that is tried again must not make the thread anew.
 	l.Records, l.Pages, l.Nodes = nil, nil, map[string]chat.Node{}

@@ -15,7 +15,7 @@ var (
 	bucketMeta     = []byte("meta")     // marker → state of the folder
 	bucketThreads  = []byte("threads")  // key → head
 	bucketLive     = []byte("live")     // key of a thread with live runs → nothing
-	bucketIdle     = []byte("idle")     // time, key of a thread due for a trim → nothing
+	bucketIdle     = []byte("idle")     // time, key of a thread to be looked at then → nothing
 	bucketTombs    = []byte("tombs")    // time, key of a deleted thread → nothing
 	bucketBase     = []byte("base")     // thread → state
 	bucketRecords  = []byte("records")  // thread, position → record

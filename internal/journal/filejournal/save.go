@@ -16,12 +16,14 @@ type change struct {
 	base    []byte // the new base, or nil
 	records []encoded
 	// adds is how many commands the ledger got.
-	adds     int
-	page     int
-	pages    [][]byte
+	adds  int
+	page  int
+	pages [][]byte
+	// archived says which pages go, because archives have them.
+	archived [2]int
 	nodes    map[string][]byte
 	segments []string
-	// idle is when the thread is due for a trim; 0 is never.
+	// idle is when somebody must look at the thread; 0 is never.
 	idle int64
 }
 
@@ -36,6 +38,7 @@ func (t *thread) prepare(before image, fresh []encoded, idleTrim int64) (*change
 			return nil, err
 		}
 		c.base, t.baseSz = b, len(b)
+		c.archived = [2]int{before.ledger.Base.Archived(), l.Base.Archived()}
 	}
 	for i := len(before.ledger.Pages); i < len(l.Pages); i++ {
 		b, err := json.Marshal(l.Pages[i])
@@ -45,8 +48,12 @@ func (t *thread) prepare(before image, fresh []encoded, idleTrim int64) (*change
 		c.pages = append(c.pages, b)
 	}
 	c.page = len(before.ledger.Pages)
-	if l.Exists && len(l.Meta.Runs) == 0 && len(l.Records) > 0 {
+	switch {
+	case !l.Exists || len(l.Meta.Runs) > 0:
+	case len(l.Records) > 0:
 		c.idle = l.Meta.At + idleTrim
+	default:
+		c.idle = l.Rest
 	}
 	return c, nil
 }
@@ -182,7 +189,20 @@ func (c *change) writeRecords(tx *bolt.Tx) error {
 			return err
 		}
 	}
-	return nil
+	return c.dropArchived(tx)
+}
+
+// dropArchived removes the pages that archives have from now on, in the very
+// transaction that says so.
+func (c *change) dropArchived(tx *bolt.Tx) error {
+	from, to := c.archived[0], c.archived[1]
+	if from >= to {
+		return nil
+	}
+	prefix, end := number(c.t.id), at(c.t.id, number(uint64(to)))
+	return drop(tx, bucketPages, at(c.t.id, number(uint64(from))), func(k []byte) bool {
+		return bytes.HasPrefix(k, prefix) && bytes.Compare(k, end) < 0
+	})
 }
 
 // clearSegments forgets the thread's segments.

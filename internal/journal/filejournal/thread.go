@@ -23,7 +23,7 @@ type thread struct {
 	loaded bool
 	ledger *journal.Ledger
 	id     uint64 // 0 before the first commit
-	idle   int64  // when it is due for a trim, as the file has it
+	idle   int64  // when somebody must look at it, as the file has it
 	order  uint64 // of the newest command
 	sizes  []int  // of the ledger's records, in bytes
 	baseSz int
@@ -85,6 +85,9 @@ func (t *thread) load(tx *bolt.Tx) error {
 		if err := t.loadCommands(tx, l); err != nil {
 			return err
 		}
+	}
+	if len(l.Records) == 0 {
+		l.Rest = t.idle
 	}
 	if l.Meta.Runs == nil {
 		l.Meta.Runs = map[string]journal.RunMeta{}

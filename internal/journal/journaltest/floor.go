@@ -121,6 +121,73 @@ var floorCases = []testCase{
 		b.no(err)
 		b.equal("index of a paged message", s.Nodes, map[string]chat.Node{id(0): {Role: chat.User}})
 	}},
+	{"PIN-177 pages that an archive has go with the trim that says so, and no others", func(b *bench) {
+		th := b.thread()
+		id := func(i int) string { return fmt.Sprintf("m%04d", i) }
+		n, pages := 0, 0
+		more := func(k int) {
+			for range k {
+				var entries []chat.Entry
+				for range chat.ChunkSize {
+					entries = append(entries, chat.NewEntry(chat.KindMessage, "", &chat.MessageBody{Message: message(id(n), chat.User)}))
+					n++
+				}
+				th.must(journal.Done, th.decision(entries...))
+			}
+			b.equal("trim", th.trim(th.state()), journal.OK)
+			pages = th.state().Chunks
+		}
+		archive := func(first, pages int) {
+			th.must(journal.Done, th.decision(chat.NewEntry(chat.KindArchive, "", &chat.ArchiveBody{Archive: chat.Archive{
+				Blob: "blob", First: first, Pages: pages, Sum: "sum",
+			}})))
+		}
+		look := func(gone int) {
+			b.Helper()
+			for page := range pages {
+				list, err := b.Hubs[1].Pages(b.ctx, th.key, page, page+1)
+				b.no(err)
+				want := chat.ChunkSize
+				if page < gone {
+					want = 0
+				}
+				b.equal(fmt.Sprintf("messages of page %d", page), len(list), want)
+				if want > 0 {
+					b.equal("first of them", list[0].ID, id(page*chat.ChunkSize))
+				}
+			}
+			list, err := b.Hubs[1].Pages(b.ctx, th.key, max(0, gone-1), pages)
+			b.no(err)
+			if gone > 0 {
+				b.equal("read from a page that is not there", len(list), 0)
+			}
+		}
+		more(6)
+		archive(0, 2)
+		look(0)
+		b.equal("trim", th.trim(th.state()), journal.OK)
+		look(2)
+		more(3)
+		look(2)
+		archive(2, 1)
+		archive(3, 2)
+		b.equal("trim", th.trim(th.state()), journal.OK)
+		look(5)
+		if b.Restart != nil {
+			b.Hubs = b.Restart(b.T, Killed)
+			th.j = b.Hubs[0]
+			look(5)
+		}
+		st := th.state()
+		b.equal("archived, pages", [2]int{st.Archived(), st.Chunks}, [2]int{5, pages})
+		s, err := th.j.Load(b.ctx, journal.Load{Key: th.key, IDs: []string{id(0)}})
+		b.no(err)
+		b.equal("index of an archived message", s.Nodes, map[string]chat.Node{id(0): {Role: chat.User}})
+		b.no(th.j.Delete(b.ctx, th.key))
+		b.Advance(journal.Tombstone / 2)
+		th.create()
+		b.equal("archives of a thread made again", len(th.state().Archives), 0)
+	}},
 	{"a trim ends neither retries nor segments of a live run", func(b *bench) {
 		th := b.thread()
 		a := th.start("run", "edge-1")

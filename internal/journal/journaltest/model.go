@@ -269,7 +269,10 @@ func (m *model) trim() {
 		st = st.Apply(r)
 	}
 	base, pages := st.Compact()
-	q := journal.Trim{Key: m.key, Epoch: snap.Meta.Epoch, Base: base, FirstPage: st.Chunks, Pages: pages}
+	q := journal.Trim{
+		Key: m.key, Epoch: snap.Meta.Epoch, Base: base, FirstPage: st.Chunks, Pages: pages,
+		Rest: pick(m, "rest", []int64{0, 1, 1 << 41}), // none, long over, far off
+	}
 	if !m.often("right tag") {
 		c := *base
 		c.Tag++
@@ -424,6 +427,10 @@ func (m *model) due() {
 	slices.Sort(got)
 	slices.Sort(want)
 	m.b.equal("due", got, want)
+	if l := m.ledger; len(l.Records)+len(l.Meta.Runs) == 0 {
+		listed := slices.ContainsFunc(items, func(d journal.DueItem) bool { return d.Key == m.key && d.Run == "" })
+		m.b.equal("rest is over", listed, l.Rest != 0 && l.Rest <= m.now)
+	}
 }
 
 // numbers are what a store gives to records, their times aside.

@@ -238,6 +238,54 @@ var ownerCases = []testCase{
 		b.equal("trim", th.trim(th.state()), journal.OK)
 		b.equal("threads due after the trim", b.idle(), 0)
 	}},
+	{"a thread that rests is due when its rest is over, unless somebody writes", func(b *bench) {
+		th := b.thread()
+		rest := func(at int64) journal.Result {
+			b.Helper()
+			st := th.state()
+			base, pages := st.Compact()
+			res, err := th.j.Trim(b.ctx, journal.Trim{
+				Key: th.key, Epoch: th.epoch, Base: base, FirstPage: st.Chunks, Pages: pages, Rest: at,
+			})
+			b.no(err)
+			return res
+		}
+		now := th.load().Meta.At
+		hour := time.Hour.Milliseconds()
+		b.equal("trim", rest(now+hour), journal.OK)
+		b.equal("due while it rests", b.idle(), 0)
+		b.Advance(2 * time.Hour)
+		b.equal("due", b.idle(), 1)
+		b.equal("rest longer", rest(now+4*hour), journal.OK)
+		b.equal("due while it rests longer", b.idle(), 0)
+		if b.Restart != nil {
+			b.Hubs = b.Restart(b.T, Clean)
+			th.j = b.Hubs[0]
+			b.equal("due after a restart", b.idle(), 0)
+		}
+		b.Advance(3 * time.Hour)
+		b.equal("due later", b.idle(), 1)
+		th.must(journal.Done, th.decision())
+		b.equal("due after a commit of nothing", b.idle(), 1)
+		st := th.state()
+		a := th.start("run", "edge-1")
+		b.equal("due while a run is live", b.idle(), 0)
+		res, err := th.j.Trim(b.ctx, journal.Trim{Key: th.key, Epoch: th.epoch, Base: st, FirstPage: st.Chunks, Rest: now})
+		b.no(err)
+		b.equal("rest of what was written to", res, journal.Lost)
+		b.equal("trim with a live run", rest(now), journal.OK)
+		b.equal("rest with a live run", rest(now), journal.Lost)
+		b.equal("due with a live run", b.idle(), 0)
+		a.end()
+		b.equal("due at once after its end", b.idle(), 0)
+		b.equal("trim without a rest", rest(0), journal.OK)
+		b.Advance(25 * time.Hour)
+		b.equal("due without a rest", b.idle(), 0)
+		b.equal("rest again", rest(now), journal.OK)
+		b.equal("due again", b.idle(), 1)
+		b.no(th.j.Delete(b.ctx, th.key))
+		b.equal("due when deleted", b.idle(), 0)
+	}},
 }
 
 func (b *bench) idle() int {

@@ -22,7 +22,8 @@ func (j *Journal) Trim(ctx context.Context, q journal.Trim) (journal.Result, err
 	if err != nil {
 		return 0, fmt.Errorf("redisjournal: a base: %w", err)
 	}
-	head := packer(nil).u64(q.Epoch).u48(q.Base.Pos).u64(q.Base.Tag).u32(uint32(q.FirstPage)).u16(j.schema)
+	head := packer(nil).u64(q.Epoch).u48(q.Base.Pos).u64(q.Base.Tag).u32(uint32(q.FirstPage)).u16(j.schema).
+		u48(uint64(q.Rest)).u32(uint32(q.Base.Archived()))
 	args, size := []any{[]byte(head), base, k.name}, len(base)
 	for _, p := range q.Pages {
 		b, err := json.Marshal(p)

@@ -217,7 +217,7 @@ each('ZADD', KEYS[5], due)
 each('ZREM', KEYS[5], undue)
 if live == 0 and pos > floor then
   call('ZADD', KEYS[6], format('%.0f', last + idle), name)
-else
+elseif live > 0 then
   call('ZREM', KEYS[6], name)
 end
 local nodes, segs, own = {}, {}, {}
