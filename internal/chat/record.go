@@ -2,6 +2,7 @@ package chat
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -60,18 +61,35 @@ type wireRecord struct {
 	Body   jsontext.Value `json:"b"`
 }
 
-// Marshal writes the record as JSON. It is on the way of each token, so only the
-// body goes through reflection.
-func (r *Record) Marshal() ([]byte, error) {
-	body, err := json.Marshal(r.Body)
-	if err != nil {
-		return nil, fmt.Errorf("chat: writing a %s record: %w", r.Kind, err)
+func (w *wireRecord) record(body Body) *Record {
+	return &Record{
+		Pos: w.Pos, At: w.At, W: w.W, Log: w.Log, Seq: w.Seq, Tag: w.Tag, Prev: w.Prev,
+		Entry: Entry{Kind: w.Kind, Run: w.Run, Logged: w.Logged, N: w.N, Opens: w.Opens, Body: body},
 	}
-	kind, err := r.Kind.MarshalText()
+}
+
+// Marshal writes the record as JSON. It is on the way of each token, so the body
+// goes through reflection only where it is no delta.
+func (r *Record) Marshal() ([]byte, error) { return r.AppendTo(nil) }
+
+// AppendTo appends what Marshal writes.
+func (r *Record) AppendTo(b []byte) ([]byte, error) {
+	kind, err := r.Kind.name()
 	if err != nil {
 		return nil, err
 	}
-	b := make([]byte, 0, len(body)+len(r.Run)+160)
+	delta, _ := r.Body.(*DeltaBody)
+	var body []byte
+	size := 0
+	if delta != nil {
+		size = len(delta.Part) + len(delta.Text) + len(delta.Text)/8 + 24
+	} else {
+		if body, err = json.Marshal(r.Body); err != nil {
+			return nil, fmt.Errorf("chat: writing a %s record: %w", r.Kind, err)
+		}
+		size = len(body)
+	}
+	b = slices.Grow(b, size+len(r.Run)+160)
 	b = append(append(append(b, `{"k":"`...), kind...), '"')
 	number := func(name string, n uint64) {
 		if n != 0 {
@@ -101,29 +119,44 @@ func (r *Record) Marshal() ([]byte, error) {
 	}
 	number("a", r.Tag)
 	number("v", r.Prev)
-	return append(append(append(b, `,"b":`...), body...), '}'), nil
+	b = append(b, `,"b":`...)
+	if delta == nil {
+		return append(append(b, body...), '}'), nil
+	}
+	if b, err = appendBody(b, delta); err != nil {
+		return nil, fmt.Errorf("chat: writing a %s record: %w", r.Kind, err)
+	}
+	return append(b, '}'), nil
 }
 
 // ParseRecord reads what Marshal wrote. Unknown members of messages, parts, runs
 // and interrupts are kept, since they come into states; an unknown kind is an
 // error.
 func ParseRecord(b []byte) (*Record, error) {
+	if r, ok := scanRecord(b); ok {
+		return r, nil
+	}
 	var w wireRecord
 	if err := json.Unmarshal(b, &w); err != nil {
 		return nil, fmt.Errorf("chat: reading a record: %w", err)
 	}
-	body := NewBody(w.Kind)
-	if body == nil {
-		return nil, fmt.Errorf("chat: reading a record: no body for kind %q", w.Kind)
+	body, err := readBody(w.Kind, w.Body)
+	if err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(w.Body, body); err != nil {
-		return nil, fmt.Errorf("chat: reading a %s record: %w", w.Kind, err)
+	return w.record(body), nil
+}
+
+func readBody(k Kind, b []byte) (Body, error) {
+	body := NewBody(k)
+	if body == nil {
+		return nil, fmt.Errorf("chat: reading a record: no body for kind %q", k)
+	}
+	if err := json.Unmarshal(b, body); err != nil {
+		return nil, fmt.Errorf("chat: reading a %s record: %w", k, err)
 	}
 	if !sound(body) {
-		return nil, fmt.Errorf("chat: reading a %s record: something is missing in it", w.Kind)
+		return nil, fmt.Errorf("chat: reading a %s record: something is missing in it", k)
 	}
-	return &Record{
-		Pos: w.Pos, At: w.At, W: w.W, Log: w.Log, Seq: w.Seq, Tag: w.Tag, Prev: w.Prev,
-		Entry: Entry{Kind: w.Kind, Run: w.Run, Logged: w.Logged, N: w.N, Opens: w.Opens, Body: body},
-	}, nil
+	return body, nil
 }

@@ -109,13 +109,6 @@ func encodeEntry(e chat.Entry) ([]byte, error) {
 	if e.N < 0 || e.N > 1<<31 {
 		return nil, fmt.Errorf("redisjournal: a %s record of %d envelopes", e.Kind, e.N)
 	}
-	text, err := (&chat.Record{Entry: e}).Marshal()
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > journal.MaxRecord {
-		return nil, fmt.Errorf("%w: a %s record of %d bytes", journal.ErrTooLarge, e.Kind, len(text))
-	}
 	var flags uint8
 	if e.Logged {
 		flags |= flagLogged
@@ -126,7 +119,15 @@ func encodeEntry(e chat.Entry) ([]byte, error) {
 	if e.Kind.Streams() {
 		flags |= flagStreams
 	}
-	return append(packer(make([]byte, 0, sizePrefix+len(text))).u8(flags).u32(uint32(e.N)), text...), nil
+	var b [sizePrefix]byte
+	out, err := (&chat.Record{Entry: e}).AppendTo(packer(b[:0]).u8(flags).u32(uint32(e.N)))
+	if err != nil {
+		return nil, err
+	}
+	if size := len(out) - sizePrefix; size > journal.MaxRecord {
+		return nil, fmt.Errorf("%w: a %s record of %d bytes", journal.ErrTooLarge, e.Kind, size)
+	}
+	return out, nil
 }
 
 // maxWriteBytes bounds the records of one append or commit.
