@@ -15,15 +15,15 @@ import (
 
 var errOutage = errors.New("no answer")
 
-// outage stands between rooms and a real journal and lets loads fail.
-type outage struct {
+// unread stands between rooms and a real journal and lets loads fail.
+type unread struct {
 	journal.Journal
 	mu    sync.Mutex
 	left  int // loads that fail; less than 0 is all of them
 	tried chan struct{}
 }
 
-func (o *outage) Load(ctx context.Context, q journal.Load) (journal.Snapshot, error) {
+func (o *unread) Load(ctx context.Context, q journal.Load) (journal.Snapshot, error) {
 	o.mu.Lock()
 	fail := o.left != 0
 	if o.left > 0 {
@@ -40,8 +40,15 @@ func (o *outage) Load(ctx context.Context, q journal.Load) (journal.Snapshot, er
 	return o.Journal.Load(ctx, q)
 }
 
+// fail lets the next n loads fail.
+func (o *unread) fail(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.left = n
+}
+
 func TestLoadsAreTriedAgain(t *testing.T) {
-	j := &outage{Journal: openJournal(t), left: 5, tried: make(chan struct{}, 1)}
+	j := &unread{Journal: openJournal(t), left: 5, tried: make(chan struct{}, 1)}
 	rs := openRooms(t, j)
 	th := newThread(t, j, "t")
 	m := newMember()
@@ -51,16 +58,14 @@ func TestLoadsAreTriedAgain(t *testing.T) {
 		t.Errorf("opened at %s", got)
 	}
 	s.Release()
-	j.mu.Lock()
-	j.left = 5
-	j.mu.Unlock()
+	j.fail(5)
 	th.start("r1")
 	th.append("r1", begin("r1", "p"))
 	m.reaches(t, th.st.Pos)
 }
 
 func TestRoomThatNobodyWaitsForStopsTrying(t *testing.T) {
-	j := &outage{Journal: openJournal(t), left: -1, tried: make(chan struct{}, 1)}
+	j := &unread{Journal: openJournal(t), left: -1, tried: make(chan struct{}, 1)}
 	rs := openRooms(t, j)
 	settled := runtime.NumGoroutine()
 	ctx, cancel := context.WithCancel(t.Context())

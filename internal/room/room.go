@@ -149,6 +149,8 @@ func (r *Room) tick() {
 func (r *Room) serve(step Step) {
 	for step.Load != nil || step.Reset != nil {
 		if r.ctx.Err() != nil {
+			r.rooms.reads.forget(r)
+			r.rooms.resets.forget(r)
 			return
 		}
 		if step.Reset != nil {
@@ -156,14 +158,13 @@ func (r *Room) serve(step Step) {
 			continue
 		}
 		snap, err := r.load(*step.Load)
+		if r.ctx.Err() == nil {
+			r.rooms.reads.note(r.rooms.o.Logger, r, err)
+		}
 		r.mu.Lock()
 		if err != nil {
 			r.seq.Failed()
 			r.mu.Unlock()
-			if r.ctx.Err() != nil {
-				return
-			}
-			r.rooms.o.Logger.Warn("room could not read its thread", "realm", r.key.Realm, "error", err)
 			r.pause()
 			r.mu.Lock()
 			step = r.seq.Resync(r.rooms.o.Now())
@@ -203,10 +204,14 @@ func (r *Room) reset(q journal.Reset) Step {
 	ctx, cancel := context.WithTimeout(r.ctx, r.rooms.o.LoadTimeout)
 	res, err := r.rooms.j.Reset(ctx, q)
 	cancel()
-	if err != nil {
+	if r.ctx.Err() == nil {
+		r.rooms.resets.note(r.rooms.o.Logger, r, err)
+	}
+	if err == nil {
+		r.rooms.o.Logger.Error("the journal lost records: a new epoch begins", "realm", r.key.Realm, "result", res.String())
+	} else {
 		r.pause()
 	}
-	r.rooms.o.Logger.Error("the journal lost records: a new epoch begins", "realm", r.key.Realm, "result", res.String())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.seq.Resync(r.rooms.o.Now())

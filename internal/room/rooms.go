@@ -40,6 +40,8 @@ type Rooms struct {
 	rooms map[chat.Key]*Room
 
 	attended attendance
+	// reads and resets are what rooms ask of the journal.
+	reads, resets outage
 }
 
 // New makes an empty set of rooms; Close ends it.
@@ -58,6 +60,7 @@ func New(j journal.Journal, o Options) *Rooms {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	rs := &Rooms{j: j, o: o, ctx: ctx, end: end, rooms: make(map[chat.Key]*Room)}
+	rs.reads.what, rs.resets.what = "rooms could not read their threads", "rooms could not begin an epoch after a loss"
 	rs.wg.Add(1)
 	go rs.tick()
 	if o.Boot != "" {
