@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -19,6 +20,10 @@ import (
 func Unquote(v jsontext.Value) (string, bool) {
 	if v.Kind() != '"' {
 		return "", false
+	}
+	if n := len(v); n >= 2 && v[0] == '"' && v[n-1] == '"' && bytes.IndexByte(v, '\\') < 0 &&
+		bytes.IndexByte(v[1:n-1], '"') < 0 && utf8.Valid(v) && !slices.ContainsFunc(v, func(c byte) bool { return c < 0x20 }) {
+		return string(v[1 : n-1]), true // most are plain
 	}
 	s := strings.TrimSpace(string(v))
 	if !strings.Contains(s, `\u`) {

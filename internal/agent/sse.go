@@ -67,31 +67,34 @@ func (s *EventStream) Next() (name string, data []byte, err error) {
 	}
 }
 
-// next reads a line without its end; the last one may lack it.
+// next reads a line without its end; the last one may lack it. It is valid until
+// the next one is read.
 func (s *EventStream) next() ([]byte, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
 	s.line = s.line[:0]
-	for {
+	var line []byte
+	for line == nil {
 		part, err := s.r.ReadSlice('\n')
 		if len(s.line)+len(part) > s.max+len("data: \r\n") {
 			s.err = ErrEventTooLong
 			return nil, s.err
 		}
-		s.line = append(s.line, part...)
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
-		if err != nil {
-			s.err = err
-			if len(s.line) == 0 || !errors.Is(err, io.EOF) {
+		switch {
+		case err == nil && len(s.line) == 0:
+			line = part // as it stands in the reader's buffer
+		case errors.Is(err, bufio.ErrBufferFull):
+			s.line = append(s.line, part...)
+		default:
+			s.line = append(s.line, part...)
+			if s.err = err; err != nil && (len(s.line) == 0 || !errors.Is(err, io.EOF)) {
 				return nil, err
 			}
+			line = s.line
 		}
-		break
 	}
-	line := bytes.TrimSuffix(s.line, []byte("\n"))
+	line = bytes.TrimSuffix(line, []byte("\n"))
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	if !s.any {
 		s.any = true

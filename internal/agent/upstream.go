@@ -140,7 +140,7 @@ func (u *Upstream) Open(ctx context.Context, body []byte, traceparent string) (*
 	if err != nil {
 		return fail(s.failed(err, true))
 	}
-	s.body = &watched{body: resp.Body, wait: u.limits.FirstByte, then: u.limits.Idle, left: u.limits.MaxBody, stop: s.cancel}
+	s.body = &watched{body: resp.Body, wait: u.limits.FirstByte, then: u.limits.Idle, left: u.limits.MaxBody, stop: s.cancel, cause: errFirstByte}
 	if o := u.refused(resp); o != nil {
 		s.Close()
 		return nil, o
@@ -250,23 +250,32 @@ func (s *Stream) Abort() { s.cancel(errAborted) }
 // is read to its end first, for a moment, so that the connection can be reused.
 func (s *Stream) Close() {
 	if s.ctx.Err() == nil && context.Cause(s.why) == nil {
-		s.body.wait, s.body.then = drainTime, drainTime
+		s.body.rest(drainTime)
 		limit := time.AfterFunc(drainTime, func() { s.cancel(errIdle) })
 		io.Copy(io.Discard, io.LimitReader(s.body, drainBytes)) //nolint:errcheck // nothing of it matters
 		limit.Stop()
 	}
+	s.body.end()
 	s.body.body.Close()
 	s.cancel(nil)
 }
 
 // watched is a body whose reads must not take too long. Between reads no time
-// counts: it is ours, while the journal is behind.
+// counts: it is ours, while the journal is behind. One timer watches all reads,
+// since a body may bring a token with each.
 type watched struct {
-	body       io.ReadCloser
-	wait, then time.Duration
-	left       int64
-	any        bool
-	stop       context.CancelCauseFunc
+	body io.ReadCloser
+	left int64
+	any  bool
+	stop context.CancelCauseFunc
+
+	mu    sync.Mutex
+	wait  time.Duration // for the read that is under way
+	then  time.Duration // for those after the first that brought something
+	cause error         // of a read that takes longer
+	began time.Time     // of the read that is under way; zero between reads
+	timer *time.Timer   // nil until the first read
+	over  bool
 }
 
 func (w *watched) Read(p []byte) (int, error) {
@@ -277,18 +286,72 @@ func (w *watched) Read(p []byte) (int, error) {
 	if int64(len(p)) > w.left {
 		p = p[:w.left]
 	}
-	cause := errFirstByte
-	if w.any {
-		cause = errIdle
-	}
-	timer := time.AfterFunc(w.wait, func() { w.stop(cause) })
+	w.begin()
 	n, err := w.body.Read(p)
-	timer.Stop()
-	if n > 0 && !w.any {
-		w.any, w.wait = true, w.then
-	}
+	w.done(n > 0)
 	w.left -= int64(n)
 	return n, err
+}
+
+func (w *watched) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.began = time.Now()
+	if w.timer == nil && !w.over {
+		w.timer = time.AfterFunc(w.wait, w.look)
+	}
+}
+
+func (w *watched) done(some bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.began = time.Time{}
+	if some && !w.any {
+		w.any, w.cause = true, errIdle
+		w.limit(w.then)
+	}
+}
+
+// limit bounds each read from now on; w.mu is held.
+func (w *watched) limit(d time.Duration) {
+	if w.wait = d; w.timer != nil && !w.over {
+		w.timer.Reset(d)
+	}
+}
+
+// look ends a read that has taken too long, or looks again when it will have.
+func (w *watched) look() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
+		return
+	}
+	left := w.wait
+	if !w.began.IsZero() {
+		left -= time.Since(w.began)
+	}
+	if left <= 0 {
+		w.stop(w.cause)
+		return
+	}
+	w.timer.Reset(left)
+}
+
+// rest bounds the reads that are left, those of the body's end.
+func (w *watched) rest(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.then = d
+	w.limit(d)
+}
+
+// end stops the watch.
+func (w *watched) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over = true; w.timer != nil {
+		w.timer.Stop()
+	}
 }
 
 // Tell posts a JSON body to another address of the agent, with its header, and

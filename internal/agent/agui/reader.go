@@ -21,7 +21,8 @@ type reader struct {
 	agent *Agent
 	call  *agent.Call
 	emit  func(agent.Event) error
-	err   error // of emit
+	err   error  // of emit
+	id    string // of the last token
 
 	lanes    map[string]*chunk // by subagent, "" is the agent
 	hidden   map[string]bool   // messages that are not the assistant's
@@ -57,7 +58,10 @@ func (r *reader) send(ev agent.Event) {
 
 // event handles one event: an outcome is the run's end, an error is emit's.
 func (r *reader) event(data []byte) (*agent.Outcome, error) {
-	ev, ok := decodeEvent(data)
+	ev, ok := r.token(data)
+	if !ok {
+		ev, ok = decodeEvent(data)
+	}
 	if !ok {
 		return nil, r.err
 	}
