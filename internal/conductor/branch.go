@@ -201,20 +201,24 @@ func (c *Conductor) CancelRun(ctx context.Context, p identity.Principal, thread,
 	return c.stopIf(ctx, key, chat.RunNode(run), may, find, chat.Stop{Cause: chat.CauseUser, By: chat.Subject(p.Subject)}, true)
 }
 
-// Take makes a connection the one that shows a run which the principal began.
-func (c *Conductor) Take(ctx context.Context, p identity.Principal, thread, run, holder string) error {
+// Take makes a connection the one that shows the run that find picks, and
+// returns the run as it was then; nil is none.
+func (c *Conductor) Take(ctx context.Context, p identity.Principal, thread, holder string, find func(*chat.State) *chat.Run) (run *chat.Run, err error) {
 	key := Key(p, thread)
-	_, err := c.carry(ctx, &Command{
+	_, err = c.carry(ctx, &Command{
 		ID: newCommand(), Key: key,
 		Decide: allowed(p, identity.UserMessage, key, func(v *View) (Plan, error) {
-			if r := v.State.Run(run); r == nil || r.Origin.By != chat.Subject(p.Subject) {
-				return Plan{}, chat.ErrUnknownRun
+			if run = find(v.State); run == nil {
+				return Plan{}, nil
 			}
-			entries, err := v.State.Take(run, holder)
+			entries, err := v.State.Take(run.ID, holder)
 			return Plan{Entries: entries}, err
 		}),
 	})
-	return err
+	if err != nil {
+		return nil, err
+	}
+	return run, nil
 }
 
 // Settle says what a decision is for a question: answered with a value, or

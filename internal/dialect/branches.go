@@ -25,10 +25,10 @@ type Branches interface {
 	// CancelRun stops a run by its own id and returns when it has ended, or
 	// chat.ErrUnknownRun, ErrForeignRun or ErrRunEnded.
 	CancelRun(ctx context.Context, p identity.Principal, thread, run string) error
-	// Take makes a connection, by a name of the dialect's, the one that shows a
-	// run of the principal's: every edge is told in the run's own order. It is
-	// chat.ErrUnknownRun where there is none, or it is somebody else's.
-	Take(ctx context.Context, p identity.Principal, thread, run, holder string) error
+	// Take makes a connection, by a name of the dialect's, the one that shows the
+	// run that find picks of the thread as the journal has it: every edge is told,
+	// in the run's own order. nil is none.
+	Take(ctx context.Context, p identity.Principal, thread, holder string, find func(*chat.State) *chat.Run) (*chat.Run, error)
 	// Decide settles the question that a run shows, by its name, or
 	// chat.ErrUnknownRun, ErrNotSuspended, ErrDecided or ErrNotWaiting.
 	Decide(ctx context.Context, p identity.Principal, c Decision) error

@@ -56,6 +56,14 @@ type Kind struct {
 
 func (c *Config) park() time.Duration { return orDefault(c.Park, DefaultPark) }
 
+// parkLife bounds how long it is remembered which card a requestId shows.
+func (c *Config) parkLife() time.Duration {
+	if p := c.park(); p > 0 {
+		return min(p+time.Minute, sessionLife)
+	}
+	return sessionLife
+}
+
 func (c *Config) keepalive() time.Duration { return max(0, orDefault(c.Keepalive, DefaultKeepalive)) }
 
 func orDefault(d, otherwise time.Duration) time.Duration {

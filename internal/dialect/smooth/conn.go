@@ -38,6 +38,7 @@ type conn struct {
 	who       identity.Principal
 	anonymous bool
 	client    string    // the principal's key, for the limit on connections
+	id        string    // its name as the holder of a turn, which no other has
 	space     uuid.UUID // the secret namespace of ids
 	out       queue
 	pace      *rate.Limiter
@@ -303,8 +304,28 @@ func (v *view) Deliver(encoded any) {
 	c := v.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if b, ok := e.rec.Body.(*chat.RunTakenBody); ok {
+		c.taken(e.run.ID, b.Holder)
+		return
+	}
 	if t := c.shows(v, e.run); t != nil {
 		t.show(e)
+	}
+}
+
+// taken frees the slot of a turn that another connection shows from here on,
+// which may be on another edge (SMO-159). What others took over before this
+// connection did is history. Holds c.mu.
+func (c *conn) taken(run, holder string) {
+	t := c.turn
+	switch {
+	case t == nil || t.run != run:
+	case holder == c.id:
+		t.awaited = false
+	case !t.awaited:
+		c.turn = nil
+		t.stopTimers()
+		c.server.forget(t)
 	}
 }
 

@@ -23,7 +23,7 @@ func (Variant) Encode(c *room.Change) any {
 	switch c.Record.Kind {
 	case chat.KindTextDelta, chat.KindReasoningDelta, chat.KindTextStart,
 		chat.KindToolStart, chat.KindToolEnd, chat.KindToolResult, chat.KindTodos, chat.KindStep, chat.KindCustom,
-		chat.KindRunActive, chat.KindRunSuspended, chat.KindRunResumed, chat.KindAnswer, chat.KindRunEnd:
+		chat.KindRunTaken, chat.KindRunActive, chat.KindRunSuspended, chat.KindRunResumed, chat.KindAnswer, chat.KindRunEnd:
 	default:
 		return nil
 	}

@@ -162,6 +162,9 @@ func (t *turn) park(run *chat.Run) {
 	}
 	t.asked = i.ID
 	k := cfg.card(run, i, t.supports)
+	if c := t.conn; k.confirm && !k.unasked && !t.mirror {
+		c.server.spawn(func(ctx context.Context) { c.server.report("park", c.notePark(ctx, t, cfg.parkLife())) })
+	}
 	if k.otp {
 		if c := t.conn; !t.mirror {
 			c.server.spawn(func(ctx context.Context) {

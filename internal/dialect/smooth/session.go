@@ -18,6 +18,7 @@ const (
 	noteSession  = "smooth.session"
 	noteSupports = "smooth.supports"
 	noteID       = "smooth.id"
+	notePark     = "smooth.park"
 )
 
 // session is a client's way into a conversation. It lives on the shelf, so it

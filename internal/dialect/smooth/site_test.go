@@ -13,6 +13,7 @@ import (
 	"github.com/parlance-gateway/parlance/internal/dialect/smooth"
 	"github.com/parlance-gateway/parlance/internal/edge"
 	"github.com/parlance-gateway/parlance/internal/identity"
+	"github.com/parlance-gateway/parlance/internal/journal"
 	"github.com/parlance-gateway/parlance/internal/journal/filejournal"
 )
 
@@ -24,6 +25,9 @@ type site struct {
 	agent  *script
 	config *edge.Site
 	guests *guests
+	// open opens the journal, now is the clock.
+	open func() (journal.Journal, error)
+	now  func() time.Time
 
 	url  string
 	hub  *edge.Hub
@@ -34,14 +38,10 @@ type site struct {
 func serve(t *testing.T, change func(*edge.Site)) *site {
 	t.Helper()
 	s := &site{t: t, dir: t.TempDir(), agent: new(script), guests: &guests{revoked: map[string]bool{}}}
-	s.config = &edge.Site{
-		Name: "site", Realm: "default", Auth: s.guests,
-		Agents:  []edge.NamedAgent{{Name: "helper", Agent: s.agent}},
-		Rules:   dialect.Rules{CommandsPerSecond: 10_000, CommandBurst: 10_000},
-		Limits:  edge.Limits{Pace: -1},
-		Pilotoo: &edge.Pilotoo{Path: "/socket.io/", Routes: true},
-		Smooth:  &edge.Smooth{Path: "/ws", Config: smooth.Config{Anonymous: true}},
+	s.open = func() (journal.Journal, error) {
+		return filejournal.Open(t.Context(), filejournal.Options{Dir: s.dir})
 	}
+	s.config = configured(s)
 	if change != nil {
 		change(s.config)
 	}
@@ -50,13 +50,24 @@ func serve(t *testing.T, change func(*edge.Site)) *site {
 	return s
 }
 
+func configured(s *site) *edge.Site {
+	return &edge.Site{
+		Name: "site", Realm: "default", Auth: s.guests,
+		Agents:  []edge.NamedAgent{{Name: "helper", Agent: s.agent}},
+		Rules:   dialect.Rules{CommandsPerSecond: 10_000, CommandBurst: 10_000},
+		Limits:  edge.Limits{Pace: -1},
+		Pilotoo: &edge.Pilotoo{Path: "/socket.io/", Routes: true},
+		Smooth:  &edge.Smooth{Path: "/ws", Config: smooth.Config{Anonymous: true}},
+	}
+}
+
 func (s *site) start() {
 	s.t.Helper()
-	j, err := filejournal.Open(s.t.Context(), filejournal.Options{Dir: s.dir})
+	j, err := s.open()
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.hub = edge.NewHub(j, edge.Options{})
+	s.hub = edge.NewHub(j, edge.Options{Now: s.now})
 	off, err := s.hub.Activate([]*edge.Site{s.config})
 	if err != nil {
 		s.t.Fatal(err)

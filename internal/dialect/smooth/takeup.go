@@ -2,6 +2,7 @@ package smooth
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -22,36 +23,26 @@ func (c *conn) takeUp(ctx context.Context, s *session, others bool, reply []byte
 		return err
 	}
 	defer v.done()
-	st := v.seat.State()
 	watch := slices.Contains(supports, capabilityWatch)
-	run := mine(st, s, others, chat.Subject(c.who.Subject))
-	live, _ := v.seat.Live()
-	if run != nil {
-		c.server.release(run.ID, c)
+	var run *chat.Run
+	if !c.busy() {
+		// The journal is asked, since this edge may be behind the one where the
+		// turn was begun a moment ago.
+		run, err = c.server.o.Desk.Take(ctx, c.who, s.Thread, c.id, func(st *chat.State) *chat.Run {
+			return mine(st, s, others, chat.Subject(c.who.Subject))
+		})
+		if err != nil && !errors.Is(err, chat.ErrUnknownRun) {
+			return err
+		}
 	}
+	st := v.seat.State()
+	live, _ := v.seat.Live()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v.supports, v.watch = supports, v.watch || watch
 	c.out.send(reply)
-	if run != nil && c.turn == nil {
-		session, silent := strings.CutSuffix(run.Origin.Session, quiet)
-		t := &turn{
-			conn: c, request: run.Origin.Request, run: run.ID, thread: s.Thread, session: session,
-			stream: !silent, supports: supports, done: make(chan struct{}),
-		}
-		for _, e := range live {
-			if e, ok := e.(*Encoded); ok && e.run.ID == run.ID {
-				t.note(e)
-			}
-		}
-		c.turn = t
-		if cfg := c.config(); cfg != nil {
-			t.startTimers(cfg)
-		}
-		if run.Status == chat.RunSuspended {
-			t.park(run)
-		}
-		c.server.know(t)
+	if run != nil && !c.closed {
+		c.resume(s.Thread, run, st.Run(run.ID), live, supports)
 	}
 	if !v.watch {
 		return nil
@@ -65,6 +56,46 @@ func (c *conn) takeUp(ctx context.Context, s *session, others bool, reply []byte
 		}
 	}
 	return nil
+}
+
+// resume shows a turn that was taken over from here on. shown is the run as far
+// as this connection's feed has come, nil if it has not come to the run yet; live
+// is what the feed has of it. Holds c.mu.
+func (c *conn) resume(thread string, run, shown *chat.Run, live []any, supports []string) {
+	session, silent := strings.CutSuffix(run.Origin.Session, quiet)
+	t := &turn{
+		conn: c, request: run.Origin.Request, run: run.ID, thread: thread, session: session,
+		stream: !silent, supports: supports, done: make(chan struct{}), awaited: true,
+	}
+	if shown != nil {
+		t.recall(shown, live)
+	}
+	c.turn = t
+	if cfg := c.config(); cfg != nil {
+		t.startTimers(cfg)
+	}
+	if shown != nil && shown.Status == chat.RunSuspended {
+		t.park(shown)
+	}
+	c.server.know(t)
+}
+
+// recall notes what the turn's former frames said.
+func (t *turn) recall(run *chat.Run, live []any) {
+	t.awaited = run.Holder != t.conn.id
+	for _, e := range live {
+		if e, ok := e.(*Encoded); ok && e.run.ID == run.ID {
+			t.note(e)
+		}
+	}
+	for _, p := range run.Parts {
+		t.begun = t.begun || p.Type == chat.PartText && len(p.Text) > 0
+	}
+	for _, i := range run.Interrupts {
+		if p := run.Part(i.Call); p != nil && !p.Done && refused(i) {
+			t.deny(i)
+		}
+	}
 }
 
 // mine is the newest live turn of the conversation that the session's person
@@ -84,23 +115,4 @@ func mine(st *chat.State, s *session, others bool, by chat.Subject) *chat.Run {
 		}
 	}
 	return other
-}
-
-// release takes a run from the connection of this edge that shows it.
-func (s *Server) release(run string, to *conn) {
-	s.mu.Lock()
-	t := s.turns[run]
-	if t != nil && t.conn != to {
-		delete(s.turns, run)
-	}
-	s.mu.Unlock()
-	if t == nil || t.conn == to {
-		return
-	}
-	t.conn.mu.Lock()
-	defer t.conn.mu.Unlock()
-	if t.conn.turn == t {
-		t.conn.turn = nil
-	}
-	t.stopTimers()
 }

@@ -23,6 +23,7 @@ type turn struct {
 	supports      []string
 	done          chan struct{} // closed when it is not shown any more
 	over          bool
+	awaited       bool              // the record by which it was taken up is yet to come
 	calls         []heldCall        // frames of calls that wait for a card
 	denied        map[string]string // calls that were denied, by id: their names
 	asked         string            // the question whose card was shown last
@@ -271,25 +272,23 @@ const deniedText = "Denied by human:"
 // agent's own or ours (SMO-156).
 func (t *turn) answered(run *chat.Run, b *chat.AnswerBody) {
 	for _, i := range run.Interrupts {
-		if i.ID != b.Interrupt || i.Kind != chat.InterruptApproval || approved(b) || i.Call == "" {
-			continue
+		if i.ID == b.Interrupt && refused(i) {
+			t.deny(i)
 		}
-		if t.denied == nil {
-			t.denied = make(map[string]string)
-		}
-		t.denied[i.Call] = i.Tool
 	}
 }
 
-func approved(b *chat.AnswerBody) bool {
-	if b.Status != chat.InterruptAnswered {
-		return false
+// refused says that a question was for an approval of a call, and is settled
+// without one.
+func refused(i *chat.Interrupt) bool {
+	return i.Kind == chat.InterruptApproval && i.Call != "" && i.Status != chat.InterruptOpen && !i.Approved()
+}
+
+func (t *turn) deny(i *chat.Interrupt) {
+	if t.denied == nil {
+		t.denied = make(map[string]string)
 	}
-	if b.Value.Kind() == '{' {
-		yes, given := entry(b.Value).boolean("approved", false)
-		return yes && given
-	}
-	return b.Value.Kind() == 't'
+	t.denied[i.Call] = i.Tool
 }
 
 // settleDenied tells of denied calls whose agent says nothing of a result.
