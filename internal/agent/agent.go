@@ -72,12 +72,16 @@ type Canceller interface {
 	Cancel(ctx context.Context, call *Call)
 }
 
-// Inbound is an ability: the agent dials in, and says itself when it takes a run
-// up and when it goes on with one that it suspended.
+// Inbound is an ability: the agent dials in. A run of it belongs to no edge until
+// the agent takes it up, and then to the one through which the agent spoke last;
+// it outlives that edge. The agent says itself when it goes on with a run that it
+// suspended.
 type Inbound interface {
-	// Ready returns nil once the agent has taken up a pending run, which becomes
-	// active only then, or the context's error. The call has ids and origin only.
-	Ready(ctx context.Context, call *Call) error
+	// Wakes says whether the agent can be told that a run waits for it.
+	Wakes() bool
+	// Wake tells it so, and tries again for a while as long as waits says that the
+	// run does. It blocks.
+	Wake(ctx context.Context, key chat.Key, run string, waits func(context.Context) bool) error
 }
 
 // Detacher is an ability: a subagent's tool call may leave its run and go on

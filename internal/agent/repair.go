@@ -82,7 +82,7 @@ func NewRepair(run *chat.Run) *Repair {
 	}
 	r.text = newLane(chat.KindTextStart, chat.KindTextDelta, chat.KindTextEnd, "-")
 	r.reasoning = newLane(chat.KindReasoningStart, chat.KindReasoningDelta, chat.KindReasoningEnd, "-r")
-	r.calls = newCalls(run)
+	r.calls = newCalls(run, r.segment)
 	r.subs.byKey = make(map[string]*subagent)
 	for _, p := range run.Parts {
 		r.parts++
@@ -91,8 +91,10 @@ func NewRepair(run *chat.Run) *Repair {
 		switch p.Type {
 		case chat.PartText:
 			r.text.next++
+			r.text.adopt(p, r.segment)
 		case chat.PartReasoning:
 			r.reasoning.next++
+			r.reasoning.adopt(p, r.segment)
 		}
 	}
 	for _, s := range run.Subagents {

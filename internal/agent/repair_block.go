@@ -15,6 +15,7 @@ type lane struct {
 	next              int // index of the next part of this kind in the run
 
 	open    *block
+	adopted *block // open since an earlier attempt at the segment, until the agent goes on with it
 	last    string // the part that began last in this segment
 	waiters []*block
 	waiting int // bytes of text in waiters
@@ -38,6 +39,15 @@ func newLane(start, delta, end chat.Kind, mark string) lane {
 	}
 }
 
+// adopt takes over the block that an earlier attempt at the segment left open.
+// What the agent calls it is not known: the first block that it speaks of is this.
+func (l *lane) adopt(p *chat.Part, segment int) {
+	if p.Open && p.Segment == segment {
+		l.adopted = &block{part: p.ID}
+		l.open, l.last = l.adopted, p.ID
+	}
+}
+
 func (r *Repair) block(l *lane, ev Event) []chat.Entry {
 	k := key(ev.ID)
 	if ev.Subagent != "" {
@@ -58,6 +68,9 @@ func (r *Repair) block(l *lane, ev Event) []chat.Entry {
 		}
 		r.counts.Dropped++
 		return nil
+	}
+	if l.adopted != nil && l.byKey[k] == nil {
+		l.byKey[k], l.adopted = l.adopted, nil
 	}
 	b := l.byKey[k]
 	live := b != nil && !b.ended

@@ -31,7 +31,7 @@ type toolCall struct {
 	earlier, again bool
 }
 
-func newCalls(run *chat.Run) calls {
+func newCalls(run *chat.Run, segment int) calls {
 	c := calls{
 		byKey: make(map[string]*toolCall), byID: make(map[string]*toolCall),
 		foreign: make(map[string]bool),
@@ -41,6 +41,9 @@ func newCalls(run *chat.Run) calls {
 			continue
 		}
 		t := &toolCall{id: p.ID, agent: p.ID, name: p.Name, index: c.next, args: p.Text, done: p.Done, earlier: true}
+		if p.Open && p.Segment == segment { // an earlier attempt at the segment began it
+			t.open, t.again = true, len(p.Text) > 0
+		}
 		c.byKey[key(p.ID)], c.byID[p.ID] = t, t
 		c.list = append(c.list, t)
 		c.next++

@@ -101,10 +101,11 @@ func (c *Conductor) Regenerate(ctx context.Context, p identity.Principal, thread
 			if err != nil {
 				return Plan{}, err
 			}
-			return Plan{
+			g.Agent = chosen.Agent
+			return c.await(Plan{
 				Entries: entries, Segments: []string{g.Segment},
 				Runs: []journal.RunChange{{Run: g.Run, New: true, NewOwner: true, Owner: c.o.Boot, Agent: chosen.Agent}},
-			}, nil
+			}, key.Realm), nil
 		}),
 	})
 	if errors.Is(err, chat.ErrDuplicateRun) && d.View != nil {
@@ -114,6 +115,7 @@ func (c *Conductor) Regenerate(ctx context.Context, p identity.Principal, thread
 		return Begun{}, err
 	}
 	c.takeUp(key, g.Run, d, nil)
+	c.wake(key, g.Agent, g.Run)
 	out := Begun{Message: g.Message, Run: g.Run, Answer: g.Answer}
 	out.Log, err = c.logOf(ctx, key, d, g.Run)
 	return out, err
@@ -242,12 +244,7 @@ func (c *Conductor) DecideQuestion(ctx context.Context, p identity.Principal, th
 			if a.Status, a.Value, err = settle(i); err != nil {
 				return Plan{}, err
 			}
-			boot := c.o.Boot
-			if r := v.State.Run(run); r != nil {
-				boot = c.starter(key.Realm, r.Agent)
-				a.Held = c.dialsIn(key.Realm, r.Agent)
-			}
-			return DecideAnswer(a, boot, nil, &out)(v)
+			return c.settle(v, key.Realm, a, nil, &out)
 		}),
 	})
 	if err != nil {
@@ -259,6 +256,7 @@ func (c *Conductor) DecideQuestion(ctx context.Context, p identity.Principal, th
 	if out.Segment != "" {
 		c.takeUp(key, out.Run, d, nil)
 	}
+	c.wake(key, out.awaited, out.Run)
 	return nil
 }
 

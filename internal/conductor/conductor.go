@@ -65,6 +65,7 @@ type Conductor struct {
 
 	mu       sync.Mutex
 	runners  map[attempt]*runner
+	took     map[runKey]int64 // when runs were taken from other edges, for takeEvery
 	draining bool
 	sweep    Sweep
 
@@ -103,7 +104,7 @@ func New(j journal.Journal, rooms *room.Rooms, o Options) *Conductor {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	ctx, end := context.WithCancel(context.Background())
-	c := &Conductor{j: j, rooms: rooms, o: o, ctx: ctx, end: end, runners: make(map[attempt]*runner), kick: make(chan struct{}, 1)}
+	c := &Conductor{j: j, rooms: rooms, o: o, ctx: ctx, end: end, runners: make(map[attempt]*runner), took: make(map[runKey]int64), kick: make(chan struct{}, 1)}
 	c.beats.what = "the journal did not take this edge's heartbeat"
 	c.looks.what = "the journal did not say what is due"
 	c.fleet.Store(&Fleet{})

@@ -97,7 +97,11 @@ func nextDeadline(questions []*chat.Interrupt, but string) int64 {
 
 // Resumption says what an answer led to: Segment is "" while further questions
 // are open.
-type Resumption struct{ Run, Segment string }
+type Resumption struct {
+	Run, Segment string
+	// awaited is the agent that goes on with the run by itself, or "".
+	awaited string
+}
 
 // DecideStop seals a run, or ends it at once where it is suspended. ended tells
 // which. suspended allows the second.

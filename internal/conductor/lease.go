@@ -81,7 +81,8 @@ func (l *loop) forsake() {
 // handOver asks the run's owner to let it go to another edge; false if it could
 // not, and the run is to be ended.
 func (c *Conductor) handOver(ctx context.Context, r *runner) bool {
-	if !c.fleet.Load().Has(r.key.Realm, r.own.Agent) {
+	_, dialsIn := r.agent.(agent.Inbound)
+	if !dialsIn && !c.fleet.Load().Has(r.key.Realm, r.own.Agent) {
 		return false
 	}
 	ok := make(chan bool, 1)
@@ -96,7 +97,7 @@ func (c *Conductor) handOver(ctx context.Context, r *runner) bool {
 	case <-t.C:
 	case <-ctx.Done():
 	}
-	return false
+	return dialsIn // it lapses, and goes on elsewhere
 }
 
 // handOver lets the run go, if nothing of it was said and its agent bears being

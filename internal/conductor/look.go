@@ -80,10 +80,13 @@ func (c *Conductor) takeUnowned(ctx context.Context, i journal.DueItem) error {
 		return err
 	}
 	r := snap.State(nil).Run(i.Run)
+	in, realm := c.inbound(i.Key.Realm, i.Meta.Agent)
 	switch {
 	case r == nil:
 		return nil
-	case r.Status == chat.RunSuspended:
+	case in != nil && awaits(r):
+		return c.overdue(ctx, i, in, realm)
+	case r.Status == chat.RunSuspended && !awaits(r):
 		return c.expire(ctx, i)
 	case snap.Meta.Runs[i.Run].Owner != "":
 		return nil // somebody was faster
@@ -110,7 +113,10 @@ func (c *Conductor) takeOver(ctx context.Context, i journal.DueItem) error {
 	}
 	st := snap.State(nil)
 	r := st.Run(i.Run)
-	if r != nil && (c.restarts(i.Key, r) || i.Meta.Owner == "" && r.Stop == nil && c.has(i.Key.Realm, r.Agent)) {
+	if in, realm := c.inbound(i.Key.Realm, i.Meta.Agent); r != nil && in != nil && r.Status == chat.RunPending && r.Stop == nil {
+		return c.backToAgent(ctx, i, fence, in, realm)
+	}
+	if r != nil && (c.goesOn(i.Key, r) || c.restarts(i.Key, r) || i.Meta.Owner == "" && r.Stop == nil && r.Status != chat.RunSuspended && c.has(i.Key.Realm, r.Agent)) {
 		if snap.Meta.Runs[i.Run].Due != 0 && r.Status == chat.RunActive {
 			// No commit opens its segment, so one says that nobody need look again.
 			d, err := c.carry(ctx, &Command{ID: newCommand(), Key: i.Key, Decide: DecideTaken(i.Run, fence)})
@@ -164,9 +170,13 @@ func (c *Conductor) expire(ctx context.Context, i journal.DueItem) error {
 		if q.Status != chat.InterruptOpen || q.Deadline == 0 || q.Deadline > now {
 			continue
 		}
-		a := chat.Answer{Interrupt: q.ID, Status: chat.InterruptExpired, Value: q.Otherwise, Segment: NewSegment()}
+		a := chat.Answer{
+			Interrupt: q.ID, Status: chat.InterruptExpired, Value: q.Otherwise, Segment: NewSegment(),
+		}
 		var out Resumption
-		d, err := c.carry(ctx, &Command{ID: newCommand(), Key: i.Key, Decide: DecideAnswer(a, c.starter(i.Key.Realm, i.Meta.Agent), nil, &out)})
+		d, err := c.carry(ctx, &Command{ID: newCommand(), Key: i.Key, Decide: func(v *View) (Plan, error) {
+			return c.settle(v, i.Key.Realm, a, nil, &out)
+		}})
 		if errors.Is(err, chat.ErrNotWaiting) {
 			continue // somebody answered meanwhile
 		}
@@ -176,6 +186,13 @@ func (c *Conductor) expire(ctx context.Context, i journal.DueItem) error {
 		if out.Segment != "" {
 			c.takeUp(i.Key, out.Run, d, nil)
 		}
+		c.wake(i.Key, out.awaited, out.Run)
 	}
 	return nil
+}
+
+// awaits says that the run waits for its agent.
+func awaits(r *chat.Run) bool {
+	_, ok := r.Awaits()
+	return ok
 }

@@ -54,6 +54,7 @@ type Owner struct {
 	outcome  *agent.Outcome
 	lapsed   bool
 	withheld bool // the append in flight is to be sent again
+	unsaved  bool // what was said was not stored when the run was lost
 }
 
 // Do is what an owner needs next. More than one may be set.
@@ -143,8 +144,7 @@ func (o *Owner) push(e chat.Entry, now int64, forced bool) {
 	b := e.Body.(*chat.DeltaBody)
 	if e.Kind == chat.KindTextDelta {
 		o.textLen += len(b.Text)
-		every := max(logEvery, 2*int64(o.textLen)*1000/logBytes)
-		if forced || now-o.logAt >= every {
+		if forced || now >= o.logDue() {
 			e.Logged, o.logAt, o.unlogged = true, now, ""
 		} else {
 			o.unlogged = b.Part
@@ -161,6 +161,20 @@ func (o *Owner) push(e chat.Entry, now int64, forced bool) {
 		}
 	}
 	o.out = append(o.out, e)
+}
+
+// logDue is when the run's text may take its next log number.
+func (o *Owner) logDue() int64 {
+	return o.logAt + max(logEvery, 2*int64(o.textLen)*1000/logBytes)
+}
+
+// number gives text that has no log number yet one on an empty delta, which is
+// no envelope.
+func (o *Owner) number(now int64) {
+	e := chat.NewEntry(chat.KindTextDelta, o.Run, &chat.DeltaBody{Part: o.unlogged})
+	e.N, e.Logged = 0, true
+	o.out = append(o.out, e)
+	o.logAt, o.unlogged = now, ""
 }
 
 // write puts an append in flight if none is. One at a time: the next begins
@@ -209,16 +223,28 @@ func (o *Owner) W() uint64 { return o.w }
 
 // Wake is when Tick should be called, in ms, or 0.
 func (o *Owner) Wake() int64 {
-	if len(o.gather) == 0 {
-		return 0
+	at := int64(0)
+	if len(o.gather) > 0 {
+		at = o.flushAt
 	}
-	return o.flushAt
+	if o.unlogged != "" && o.Phase == PhaseStreaming && (at == 0 || o.logDue() < at) {
+		at = o.logDue()
+	}
+	return at
 }
 
-// Tick flushes what was gathered for long enough.
+// Tick flushes what was gathered for long enough, and numbers text that nothing
+// has followed for as long as numbers are apart (PIN-195).
 func (o *Owner) Tick(now int64, tag uint64) Do {
-	if len(o.gather) > 0 && now >= o.flushAt && o.Phase == PhaseStreaming {
+	if o.Phase != PhaseStreaming {
+		return o.write(tag)
+	}
+	due := o.unlogged != "" && now >= o.logDue()
+	if len(o.gather) > 0 && (due || now >= o.flushAt) {
 		o.flush(now, false)
+	}
+	if due && o.unlogged != "" {
+		o.number(now)
 	}
 	return o.write(tag)
 }
@@ -288,12 +314,7 @@ func (o *Owner) Finish(out agent.Outcome, now int64, tag uint64) Do {
 	}
 	o.flush(now, true)
 	if o.unlogged != "" {
-		// A lifecycle record follows: text that has no log number yet gets one
-		// on an empty delta, which is no envelope.
-		e := chat.NewEntry(chat.KindTextDelta, o.Run, &chat.DeltaBody{Part: o.unlogged})
-		e.N, e.Logged = 0, true
-		o.out = append(o.out, e)
-		o.unlogged = ""
+		o.number(now) // a lifecycle record follows
 	}
 	o.outcome, o.Phase = &out, PhaseEnding
 	return o.write(tag)
@@ -337,6 +358,7 @@ func (o *Owner) Lost(v *View) bool {
 }
 
 func (o *Owner) lose(lost bool) Do {
+	o.unsaved = o.flight != nil || len(o.out) > 0 || len(o.gather) > 0
 	o.Phase, o.flight, o.out, o.gather = PhaseOver, nil, nil, nil
 	return Do{Abort: true, Lost: lost}
 }

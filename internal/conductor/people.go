@@ -115,13 +115,16 @@ func (c *Conductor) start(ctx context.Context, p identity.Principal, thread stri
 			if err := c.toolNames(key, chosen.Agent, chosen.Tools); err != nil {
 				return Plan{}, err
 			}
-			return DecideStart(chosen, c.starter(key.Realm, chosen.Agent))(v)
+			s.Agent = chosen.Agent
+			p, err := DecideStart(chosen, c.starter(key.Realm, chosen.Agent))(v)
+			return c.await(p, key.Realm), err
 		}),
 	})
 	if err != nil {
 		return s, d, err
 	}
 	c.takeUp(key, s.Run, d, nil)
+	c.wake(key, s.Agent, s.Run)
 	c.trim(key, d.View.Meta)
 	return s, d, nil
 }
@@ -163,15 +166,12 @@ func (c *Conductor) AnswerQuestion(ctx context.Context, p identity.Principal, th
 	d, err := c.carry(ctx, &Command{
 		ID: newCommand(), Key: key,
 		Decide: allowed(p, identity.ToolApproval, key, func(v *View) (Plan, error) {
-			boot := c.o.Boot
 			if r, _ := v.State.RunOfInterrupt(a.Interrupt); r != nil {
-				boot = c.starter(key.Realm, r.Agent)
-				a.Held = c.dialsIn(key.Realm, r.Agent)
 				if err := c.toolNames(key, r.Agent, a.Tools); err != nil {
 					return Plan{}, err
 				}
 			}
-			return DecideAnswer(a, boot, check, &out)(v)
+			return c.settle(v, key.Realm, a, check, &out)
 		}),
 	})
 	if err != nil {
@@ -183,7 +183,25 @@ func (c *Conductor) AnswerQuestion(ctx context.Context, p identity.Principal, th
 	if out.Segment != "" {
 		c.takeUp(key, out.Run, d, nil)
 	}
+	c.wake(key, out.awaited, out.Run)
 	return out, nil
+}
+
+// settle decides on an answer to a question: with the last one the run is taken
+// up, or waits for its agent to go on.
+func (c *Conductor) settle(v *View, realm string, a chat.Answer, check func(*chat.Interrupt) error, into *Resumption) (Plan, error) {
+	boot := c.o.Boot
+	r, _ := v.State.RunOfInterrupt(a.Interrupt)
+	if r != nil {
+		boot = c.starter(realm, r.Agent)
+		a.Held = c.DialsIn(realm, r.Agent)
+	}
+	p, err := DecideAnswer(a, boot, check, into)(v)
+	if err != nil || !a.Held || opens(r, a.Interrupt) {
+		return p, err
+	}
+	into.awaited = r.Agent
+	return c.awaitResume(p, realm, r), nil
 }
 
 // toolNames refuses client tools that the agent could not tell from its own.

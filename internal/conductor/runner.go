@@ -39,6 +39,8 @@ type runner struct {
 	mails []mail
 	bell  chan struct{}
 	gone  chan struct{} // closed when it has let go
+	// unsaved says, once it has let go, that something was said in vain.
+	unsaved bool
 }
 
 // mail is what a runner is told by others; it never blocks its sender.
@@ -94,6 +96,11 @@ func (c *Conductor) own(key chat.Key, epoch, fence uint64, run *chat.Run, st *ch
 		owner: Owner{Key: key, Epoch: epoch, Run: run.ID, Fence: fence, Boot: c.o.Boot},
 		state: &chat.State{Runs: []*chat.Run{run}},
 	}
+	for _, p := range run.Parts {
+		if p.Type == chat.PartText {
+			r.owner.textLen += len(p.Text)
+		}
+	}
 	r.state = r.state.Clip()
 	if realm != nil {
 		r.agent, r.owner.Pace = realm.Agents[run.Agent], realm.Pace.Milliseconds()
@@ -146,33 +153,26 @@ func (r *runner) run(ctx context.Context, st *chat.State) {
 	}
 	defer l.wait()
 	if r.realm != nil && r.realm.RunTimeout > 0 {
-		t := time.NewTimer(r.realm.RunTimeout)
+		t := time.NewTimer(r.time())
 		defer t.Stop()
 		l.timeout = t.C
 	}
 	l.missed()
-	l.begin()
+	l.do(l.owner.Start(l.own.Status == chat.RunPending))
 	for r.owner.Phase != PhaseOver {
 		l.turn()
 	}
 }
 
-// begin opens the segment and calls the agent; one that dials in is waited for
-// first.
-func (l *loop) begin() {
-	in, ok := l.agent.(agent.Inbound)
-	if !ok || l.own.Status != chat.RunPending {
-		l.do(l.owner.Start(l.own.Status == chat.RunPending))
-		return
+// time is how long the segment may yet take. That of a run which outlives its
+// owners counts from when its agent took it up (PIN-185); after a pause, and for
+// others, from the attempt's own beginning.
+func (r *runner) time() time.Duration {
+	limit := r.realm.RunTimeout
+	if _, ok := r.agent.(agent.Inbound); ok && len(r.own.Segments) == 1 && r.own.Status == chat.RunActive {
+		limit -= time.Duration(r.c.o.Now()-r.own.Started) * time.Millisecond
 	}
-	ready := make(chan struct{})
-	l.ready = ready
-	l.wg.Go(func() {
-		call := &agent.Call{Key: l.key, Run: l.own.ID, Segment: l.own.Segment(), Origin: l.own.Origin}
-		if in.Ready(l.callCtx, call) == nil {
-			close(ready)
-		}
-	})
+	return min(max(0, limit), r.realm.RunTimeout)
 }
 
 // missed finds out whether the run was stopped or ended between the commit that
@@ -198,7 +198,6 @@ type loop struct {
 	ended    chan agent.Outcome
 	appended chan answered
 	timeout  <-chan time.Time
-	ready    <-chan struct{} // that an agent which dials in has taken the run up
 	repair   *agent.Repair
 	wg       sync.WaitGroup
 	pause    time.Duration
@@ -212,9 +211,11 @@ func (l *loop) wait() {
 	l.hangUp()
 	done := make(chan struct{})
 	go func() { l.wg.Wait(); close(done) }()
+	l.unsaved = l.owner.unsaved
 	for {
 		select {
 		case <-l.events:
+			l.unsaved = true
 		case <-done:
 			return
 		}
@@ -251,9 +252,6 @@ func (l *loop) turn() {
 	case <-l.quit:
 		l.quit = nil
 		l.forsake()
-	case <-l.ready:
-		l.ready = nil
-		l.do(l.owner.Start(true))
 	case <-wake:
 		l.do(l.owner.Tick(l.now(), l.tag()))
 	case <-l.timeout:
@@ -277,17 +275,21 @@ func (l *loop) entries(es []chat.Entry) {
 	l.do(l.owner.Entries(es, l.now(), l.tag()))
 }
 
-// finish drains what the agent said before it ended, then ends the segment.
-func (l *loop) finish(out agent.Outcome) {
+// rest takes what an agent had said before its call ended.
+func (l *loop) rest() {
 	for {
 		select {
 		case ev := <-l.events:
 			l.entries(l.repair.Event(ev))
-			continue
 		default:
+			return
 		}
-		break
 	}
+}
+
+// finish takes what the agent said before it ended, then ends the segment.
+func (l *loop) finish(out agent.Outcome) {
+	l.rest()
 	if l.ctx.Err() != nil {
 		l.owner.Over()
 		return
@@ -360,6 +362,8 @@ func (l *loop) read() {
 			// Somebody else has the run, or the store has lost it; restoring it
 			// finds out which.
 			l.do(l.owner.Shut(true))
+		case m.hand != nil && l.leaves():
+			l.leave()
 		case m.hand != nil:
 			m.hand <- l.handOver()
 		case m.epoch == room.CloseDeleted:
@@ -436,7 +440,11 @@ func (l *loop) tellStopped() {
 // end commits the segment's end, for as long as the journal may yet take it: an
 // outage ends nobody's run.
 func (l *loop) end() {
-	d, err := l.c.carryOn(l.ctx, &Command{ID: newCommand(), Key: l.key, Decide: DecideFinish(&l.owner, l.now())})
+	decide := DecideFinish(&l.owner, l.now())
+	if l.owner.left() {
+		decide = DecideLeave(&l.owner)
+	}
+	d, err := l.c.carryOn(l.ctx, &Command{ID: newCommand(), Key: l.key, Decide: decide})
 	l.report("end", err)
 	lost := l.lost(d, err)
 	l.owner.Over()

@@ -2,14 +2,12 @@ package edge
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/parlance-gateway/parlance/internal/agent/socket"
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/conductor"
 	"github.com/parlance-gateway/parlance/internal/dialect/pingerchips"
@@ -24,13 +22,18 @@ type inbound struct{ h *Hub }
 // pushes reach the runs that wait for them.
 type agentSeat struct {
 	h    *Hub
+	who  identity.Principal
 	key  chat.Key
 	out  func(event string, payload []byte) error
 	stop func()
+	ctx  context.Context // ends when the agent leaves
+	quit context.CancelFunc
+	wg   sync.WaitGroup
 
 	mu      sync.Mutex
 	changed chan struct{}              // closed and replaced with each record of a run's life
 	told    map[string]map[string]bool // decisions, by run and question
+	said    map[string]spoken          // the last text of each live run that was said from here
 }
 
 // pushTimeout bounds how long a push waits for its run.
@@ -39,10 +42,11 @@ const pushTimeout = 10 * time.Second
 // Join implements pingerchips.Agents.
 func (i inbound) Join(p identity.Principal, thread string, out func(event string, payload []byte) error) pingerchips.Agent {
 	s := &agentSeat{
-		h: i.h, key: conductor.Key(p, thread), out: out, stop: func() {},
-		changed: make(chan struct{}), told: make(map[string]map[string]bool),
+		h: i.h, who: p, key: conductor.Key(p, thread), out: out, stop: func() {},
+		changed: make(chan struct{}), told: make(map[string]map[string]bool), said: make(map[string]spoken),
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), pushTimeout)
+	s.ctx, s.quit = context.WithCancel(context.Background())
+	ctx, cancel := context.WithTimeout(s.ctx, pushTimeout)
 	defer cancel()
 	stop, err := i.h.rooms.Watch(ctx, s.key, &room.Watcher{Change: s.change, Epoch: func(room.CloseReason) { s.ring() }})
 	if err != nil {
@@ -60,7 +64,14 @@ func (i inbound) Join(p identity.Principal, thread string, out func(event string
 }
 
 // Leave implements pingerchips.Agent.
-func (s *agentSeat) Leave() { s.stop() }
+func (s *agentSeat) Leave() {
+	s.mu.Lock()
+	s.quit() // under the lock, so that nothing begins after the wait has
+	s.mu.Unlock()
+	s.stop()
+	s.wg.Wait()
+	s.h.conductor.Release(s.key)
+}
 
 func (s *agentSeat) ring() {
 	s.mu.Lock()
@@ -79,6 +90,7 @@ func (s *agentSeat) change(c *room.Change) {
 	case chat.KindRunResumed, chat.KindRunEnd:
 		s.mu.Lock()
 		delete(s.told, c.Record.Run)
+		delete(s.said, c.Record.Run)
 		s.mu.Unlock()
 	}
 	if !c.Record.Kind.Streams() {
@@ -125,172 +137,4 @@ func approves(i *chat.Interrupt) bool {
 		Approved jsontext.Value `json:"approved"`
 	}
 	return json.Unmarshal(i.Answer, &o) == nil && string(o.Approved) == "true"
-}
-
-// Push implements pingerchips.Agent. It returns when the thread has what the push
-// did; of a token, when it is queued.
-func (s *agentSeat) Push(ctx context.Context, event string, payload []byte) (bool, error) {
-	p, known, err := pingerchips.ParseAgentPush(event, payload)
-	if !known || err != nil {
-		return known, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, pushTimeout)
-	defer cancel()
-	if err = s.push(ctx, event, p); errors.Is(err, socket.ErrAbsent) {
-		// Another push, or a person, was faster: the thread says what came of it.
-		if _, err = s.run(ctx, p.Run); err == nil {
-			err = conductor.ErrBusy
-		}
-	}
-	return true, err
-}
-
-func (s *agentSeat) push(ctx context.Context, event string, p pingerchips.AgentPush) error {
-	r, err := s.run(ctx, p.Run)
-	if err != nil {
-		return err
-	}
-	switch event {
-	case pingerchips.PushStart:
-		switch r.Status {
-		case chat.RunActive:
-			return nil // PIN-193
-		case chat.RunSuspended:
-			return pingerchips.ErrNotPending
-		}
-		return s.start(ctx, p.Run)
-	case pingerchips.PushResume:
-		if r.Status != chat.RunSuspended {
-			return chat.ErrNotSuspended
-		}
-		return s.resume(ctx, p.Run)
-	case pingerchips.PushEnd:
-		return s.end(ctx, r, p)
-	}
-	if r.Status != chat.RunActive {
-		return pingerchips.ErrNotActive
-	}
-	if event == pingerchips.PushToken {
-		return s.say(ctx, p.Run, socket.Push{Text: &p.Content})
-	}
-	if err := s.say(ctx, p.Run, socket.Push{Suspend: &socket.Suspend{Call: p.Call, Tool: p.Tool, Args: p.Args}}); err != nil {
-		return err
-	}
-	return s.until(ctx, p.Run, func(r *chat.Run) bool { return r == nil || r.Status == chat.RunSuspended })
-}
-
-// end ends a run; one that is pending or waits counts as taken up first (PIN-201).
-func (s *agentSeat) end(ctx context.Context, r *chat.Run, p pingerchips.AgentPush) (err error) {
-	switch r.Status {
-	case chat.RunPending:
-		err = s.start(ctx, p.Run)
-	case chat.RunSuspended:
-		err = s.resume(ctx, p.Run)
-	}
-	if err == nil {
-		err = s.say(ctx, p.Run, socket.Push{End: p.Status})
-	}
-	if err != nil {
-		return err
-	}
-	return s.until(ctx, p.Run, func(r *chat.Run) bool { return r == nil })
-}
-
-func (s *agentSeat) start(ctx context.Context, run string) error {
-	a, err := s.agent(ctx, run)
-	if err != nil {
-		return err
-	}
-	if err := s.served(ctx, func() error { return a.Start(ctx, s.key, run) }); err != nil {
-		return err
-	}
-	return s.until(ctx, run, func(r *chat.Run) bool { return r == nil || r.Status != chat.RunPending })
-}
-
-func (s *agentSeat) resume(ctx context.Context, run string) error {
-	err := s.h.conductor.ResumeRun(ctx, s.key, run)
-	if err != nil {
-		return err
-	}
-	return s.until(ctx, run, func(r *chat.Run) bool { return r == nil || r.Status == chat.RunActive })
-}
-
-func (s *agentSeat) say(ctx context.Context, run string, p socket.Push) error {
-	a, err := s.agent(ctx, run)
-	if err != nil {
-		return err
-	}
-	return s.served(ctx, func() error { return a.Push(ctx, s.key, run, p) })
-}
-
-// grace is how long an owner may take from the commit that gave it a run, which
-// an agent may have seen already, until it serves the run.
-const grace = 2 * time.Second
-
-// served tries for as long as the run's owner may need.
-func (s *agentSeat) served(ctx context.Context, f func() error) error {
-	deadline := time.Now().Add(grace)
-	for {
-		err := f()
-		if !errors.Is(err, socket.ErrAbsent) || time.Now().After(deadline) || !pause(ctx) {
-			return err
-		}
-	}
-}
-
-func pause(ctx context.Context) bool {
-	t := time.NewTimer(5 * time.Millisecond)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// agent finds who serves a run: on this edge, or nobody.
-func (s *agentSeat) agent(ctx context.Context, run string) (*socket.Agent, error) {
-	var found *socket.Agent
-	err := s.served(ctx, func() error {
-		switch a := s.h.conductor.AgentOf(s.key, run).(type) {
-		case *socket.Agent:
-			found = a
-		case nil:
-			return socket.ErrAbsent
-		default:
-			return chat.ErrUnknownRun // it is another kind of agent's
-		}
-		return nil
-	})
-	return found, err
-}
-
-// run is a live run as the room has it, or, where that has not caught up with
-// what somebody else has just been told, the store.
-func (s *agentSeat) run(ctx context.Context, id string) (*chat.Run, error) {
-	if st, _ := s.h.rooms.Peek(s.key); st != nil {
-		if r := st.Run(id); r != nil && r.Stop == nil {
-			return r, nil
-		}
-	}
-	return s.h.conductor.FindRun(ctx, s.key, id)
-}
-
-// until waits for a run to be so in the room; the run is nil once it has ended.
-func (s *agentSeat) until(ctx context.Context, run string, is func(*chat.Run) bool) error {
-	for {
-		s.mu.Lock()
-		changed := s.changed
-		s.mu.Unlock()
-		st, _ := s.h.rooms.Peek(s.key)
-		if st == nil || is(st.Run(run)) {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }

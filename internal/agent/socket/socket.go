@@ -23,17 +23,20 @@ const DefaultIdle = 5 * time.Minute
 // ErrAbsent: nobody waits for a push of that run here, not yet or not any more.
 var ErrAbsent = errors.New("no run waits for this push")
 
-// Options say how patient an agent is borne with.
+// Options say how patient an agent is borne with, and how it is woken.
 type Options struct {
 	// Idle ends a run whose agent has given no sign of life for so long; 0 is
 	// DefaultIdle, less than 0 is no limit.
 	Idle time.Duration
+	// Waker tells the agent of runs that wait for it; nil tells nobody.
+	Waker *Waker
 }
 
 // Agent is a configured agent that dials in. Whichever process joins with the
 // secret may push for each of its runs, and several may (PIN-206).
 type Agent struct {
-	idle time.Duration
+	idle  time.Duration
+	waker *Waker
 
 	mu       sync.Mutex
 	sessions map[place]*session
@@ -42,6 +45,7 @@ type Agent struct {
 var (
 	_ agent.Agent   = (*Agent)(nil)
 	_ agent.Inbound = (*Agent)(nil)
+	_ agent.History = (*Agent)(nil)
 )
 
 type place struct {
@@ -49,14 +53,10 @@ type place struct {
 	run string
 }
 
-// session is one segment of a run that is served or waits to be.
+// session is one attempt at a segment that is served.
 type session struct {
-	start   sync.Once
-	leave   sync.Once
-	taken   chan struct{} // closed by the agent's run:start
-	running chan struct{} // closed when Run has been called
-	gone    chan struct{} // closed when nobody serves the segment any more
-	pushes  chan request
+	gone   chan struct{} // closed when nobody serves it any more
+	pushes chan request
 }
 
 type request struct {
@@ -85,19 +85,30 @@ func New(o Options) *Agent {
 	if o.Idle == 0 {
 		o.Idle = DefaultIdle
 	}
-	return &Agent{idle: o.Idle, sessions: make(map[place]*session)}
+	return &Agent{idle: o.Idle, waker: o.Waker, sessions: make(map[place]*session)}
 }
 
-// enter makes the session of a call, or returns the one that Ready has made.
+// History implements agent.History: the agent reads the thread that it joined.
+func (a *Agent) History() int { return 0 }
+
+// Wakes implements agent.Inbound.
+func (a *Agent) Wakes() bool { return a.waker != nil }
+
+// Wake implements agent.Inbound.
+func (a *Agent) Wake(ctx context.Context, key chat.Key, run string, waits func(context.Context) bool) error {
+	if a.waker == nil {
+		return nil
+	}
+	return a.waker.Wake(ctx, key.Thread, run, waits)
+}
+
+// enter makes the session of a call. One that is there is of an attempt that was
+// lost, and stays its own.
 func (a *Agent) enter(c *agent.Call) *session {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	p := place{c.Key, c.Run}
-	s := a.sessions[p]
-	if s == nil {
-		s = &session{taken: make(chan struct{}), running: make(chan struct{}), gone: make(chan struct{}), pushes: make(chan request)}
-		a.sessions[p] = s
-	}
+	s := &session{gone: make(chan struct{}), pushes: make(chan request)}
+	a.sessions[place{c.Key, c.Run}] = s
 	return s
 }
 
@@ -107,55 +118,13 @@ func (a *Agent) leave(c *agent.Call, s *session) {
 	if p := (place{c.Key, c.Run}); a.sessions[p] == s {
 		delete(a.sessions, p)
 	}
-	s.leave.Do(func() { close(s.gone) })
+	close(s.gone)
 }
 
 func (a *Agent) find(key chat.Key, run string) *session {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.sessions[place{key, run}]
-}
-
-// Ready implements agent.Inbound: it waits for Start. A run that is given up
-// meanwhile, or whose segment cannot be opened, is left at the context's end.
-func (a *Agent) Ready(ctx context.Context, c *agent.Call) error {
-	s := a.enter(c)
-	select {
-	case <-s.taken:
-		context.AfterFunc(ctx, func() {
-			select {
-			case <-s.running: // Run leaves it
-			default:
-				a.leave(c, s)
-			}
-		})
-		return nil
-	case <-ctx.Done():
-		a.leave(c, s)
-		return ctx.Err()
-	}
-}
-
-// Start takes up a pending run, and returns when it is served. Errors are
-// ErrAbsent and the context's.
-func (a *Agent) Start(ctx context.Context, key chat.Key, run string) error {
-	s := a.find(key, run)
-	if s == nil {
-		return ErrAbsent
-	}
-	s.start.Do(func() { close(s.taken) })
-	return s.wait(ctx, s.running)
-}
-
-func (s *session) wait(ctx context.Context, c <-chan struct{}) error {
-	select {
-	case <-c:
-		return nil
-	case <-s.gone:
-		return ErrAbsent
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // Push says something of an active run. Its order is that of the calls. Errors
@@ -165,9 +134,6 @@ func (a *Agent) Push(ctx context.Context, key chat.Key, run string, p Push) erro
 	s := a.find(key, run)
 	if s == nil {
 		return ErrAbsent
-	}
-	if err := s.wait(ctx, s.running); err != nil {
-		return err
 	}
 	r := request{p, make(chan error, 1)}
 	select {

@@ -3,6 +3,7 @@ package socket
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -133,62 +134,36 @@ func TestSuspend(t *testing.T) {
 	}
 }
 
-// PIN-192: a pending run waits for its agent, and whoever was faster has it.
-func TestReady(t *testing.T) {
-	a := New(Options{})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	if err := a.Start(ctx, key, "run"); !errors.Is(err, ErrAbsent) {
-		t.Errorf("a run that nobody owns: %v", err)
-	}
-	ready := make(chan error, 1)
-	call := &agent.Call{Key: key, Run: "run"}
-	s := a.enter(call)
-	go func() { ready <- a.Ready(ctx, call) }()
-	started := make(chan error, 2)
-	for range 2 {
-		go func() { started <- a.Start(ctx, key, "run") }()
-	}
-	if err := <-ready; err != nil {
-		t.Fatal(err)
-	}
-	_, out := serve(ctx, a)
-	for range 2 {
-		if err := <-started; err != nil {
-			t.Errorf("PIN-193 a start: %v", err)
-		}
-	}
-	cancel()
-	if o := <-out; o.Status != chat.RunCancelled {
-		t.Errorf("%+v", o)
-	}
-	<-s.gone
-	if len(a.sessions) != 0 {
-		t.Error("a session is left")
-	}
-}
-
-// A pending run that is stopped, or whose segment cannot be opened, leaves nothing.
-func TestReadyStopped(t *testing.T) {
-	for _, taken := range []bool{false, true} {
+// PIN-195 PIN-206: another attempt at the segment goes on with the text that is
+// there; the session of an attempt that was lost does not end the one after it.
+func TestAnotherAttempt(t *testing.T) {
+	for whole, rewrites := range map[string]int{"May I? Yes.": 0, "May I?": 0, "No.": 1} {
 		a := New(Options{})
-		ctx, cancel := context.WithCancel(t.Context())
-		call := &agent.Call{Key: key, Run: "run"}
-		s := a.enter(call)
-		if taken {
-			s.start.Do(func() { close(s.taken) })
+		ctx, lose := context.WithCancel(t.Context())
+		_, lost := serve(ctx, a)
+		first := "May I?"
+		say(t, a, Push{Text: &first})
+		before := a.find(key, "run")
+		events, out := serve(t.Context(), a, &chat.Part{Type: chat.PartText, Text: chat.Text("May I?"), Open: true})
+		for a.find(key, "run") == before {
+			runtime.Gosched()
 		}
-		ready := make(chan error, 1)
-		go func() { ready <- a.Ready(ctx, call) }()
-		if taken {
-			if err := <-ready; err != nil {
-				t.Fatal(err)
-			}
+		lose()
+		if o := <-lost; o.Status != chat.RunCancelled {
+			t.Errorf("%+v", o)
 		}
-		cancel()
-		<-s.gone
-		if err := a.Push(t.Context(), key, "run", Push{End: chat.RunComplete}); !errors.Is(err, ErrAbsent) {
-			t.Errorf("%v", err)
+		say(t, a, Push{Text: &whole})
+		say(t, a, Push{End: chat.RunComplete})
+		<-out
+		text, starts, n := folded(*events)
+		if n == 0 {
+			text = first + text
+		}
+		if text != whole || starts != 0 || n != rewrites {
+			t.Errorf("%q of %d blocks with %d rewrites: %+v", text, starts, n, *events)
+		}
+		if len(a.sessions) != 0 {
+			t.Error("a session is left")
 		}
 	}
 }

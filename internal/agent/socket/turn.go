@@ -2,6 +2,7 @@ package socket
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,9 +17,8 @@ import (
 // ends the segment.
 func (a *Agent) Run(ctx context.Context, c *agent.Call, emit func(agent.Event) error) agent.Outcome {
 	s := a.enter(c)
-	close(s.running)
 	defer a.leave(c, s)
-	t := turn{emit: emit, shown: said(c.Draft)}
+	t := turn{emit: emit, shown: Said(c.Draft), open: slices.ContainsFunc(c.Draft, open)}
 	var idle <-chan time.Time
 	var timer *time.Timer
 	if a.idle > 0 {
@@ -30,6 +30,9 @@ func (a *Agent) Run(ctx context.Context, c *agent.Call, emit func(agent.Event) e
 		select {
 		case r := <-s.pushes:
 			out, err := t.take(r.push)
+			if err != nil {
+				err = ErrAbsent // the attempt is over
+			}
 			r.done <- err
 			if out != nil {
 				return *out
@@ -45,8 +48,11 @@ func (a *Agent) Run(ctx context.Context, c *agent.Call, emit func(agent.Event) e
 	}
 }
 
-// said is the text that earlier segments of the run have written.
-func said(draft []*chat.Part) string {
+// open says that a part is text that an earlier attempt at the segment began.
+func open(p *chat.Part) bool { return p.Type == chat.PartText && p.Open }
+
+// Said is the text that a run has written.
+func Said(draft []*chat.Part) string {
 	var b strings.Builder
 	for _, p := range draft {
 		if p.Type == chat.PartText {
@@ -59,8 +65,8 @@ func said(draft []*chat.Part) string {
 // turn is one segment.
 type turn struct {
 	emit func(agent.Event) error
-	// shown is what the run has said, to begin with that of earlier segments;
-	// open says that this one has a block.
+	// shown is what the run has said, to begin with before this attempt; open says
+	// that the segment has a block.
 	shown string
 	open  bool
 }

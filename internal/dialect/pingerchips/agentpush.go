@@ -32,7 +32,9 @@ var (
 
 // AgentPush is an agent's push. Which fields count depends on the event.
 type AgentPush struct {
-	Run     string
+	Run string
+	// Owner is the client for whom an agent begins a run by itself, or "".
+	Owner   string
 	Content string
 	// Call, Tool and Args are of the call that waits for a decision; Args is an
 	// object.
@@ -54,6 +56,8 @@ func ParseAgentPush(event string, payload []byte) (p AgentPush, known bool, err 
 		return p, true, err
 	}
 	switch event {
+	case PushStart:
+		p.Owner, err = o.optionalID("ownerClientId")
 	case PushToken:
 		if p.Content, err = o.text("content"); err == nil && len(p.Content) > MaxContent {
 			err = tooLarge

@@ -75,7 +75,7 @@ func TestAgentServesARun(t *testing.T) {
 		a.refuses("PIN-145 PIN-193 PIN-200 PIN-205", push, `{"runId":"r-m1"}`, "already_ended")
 	}
 	a.refuses("PIN-196", "run:token", `{"runId":"r-m1","content":"late"}`, "already_ended")
-	for push, more := range map[string]string{"run:start": "", "run:end": "", "run:token": `,"content":"x"`} {
+	for push, more := range map[string]string{"run:resume": "", "run:end": "", "run:token": `,"content":"x"`} {
 		a.refuses("PIN-196 PIN-201 an unknown run", push, `{"runId":"r-none"`+more+`}`, "not_found")
 	}
 	a.refuses("PIN-196", "run:token", `{"runId":"r-m1","content":`+quote(strings.Repeat("x", 1<<20+1))+`}`, "content_too_large")

@@ -108,6 +108,9 @@ func (e *entry) ended(c *room.Change, b *chat.RunEndBody, run *chat.Run) {
 func (e *entry) run(r *chat.Record, before, after *chat.Run) {
 	was, is := infoOf(before), infoOf(after)
 	change := infoSlot(after.ID, &was, is)
+	if unseen(before) {
+		change = infoSlot(after.ID, nil, is)
+	}
 	switch r.Kind {
 	case chat.KindTextDelta:
 		e.slots = []slot{streamSlot(after.ID, streamOf(before), streamOf(after))}

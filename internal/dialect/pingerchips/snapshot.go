@@ -44,7 +44,9 @@ func runsOf(st *chat.State, shown []*chat.Message) []runInfo {
 	known := make(map[string]bool)
 	for _, r := range st.Runs {
 		known[r.ID] = true
-		all = append(all, infoOf(r))
+		if !unseen(r) {
+			all = append(all, infoOf(r))
+		}
 	}
 	for _, m := range shown {
 		if m.Ran != nil && !known[m.Run] {
@@ -54,6 +56,10 @@ func runsOf(st *chat.State, shown []*chat.Message) []runInfo {
 	}
 	return all
 }
+
+// unseen says that a run is not in the log yet: one that its agent begins by
+// itself is first seen active (PIN-193).
+func unseen(r *chat.Run) bool { return r.Status == chat.RunPending && r.Log == 0 }
 
 // snapshots keeps the newest snapshots for as long as somebody is being sent
 // them, so that a herd that comes back is sent one.
