@@ -116,6 +116,23 @@ func (h *Handler) authenticator(a *Auth) (identity.Authenticator, error) {
 }
 
 func (h *Handler) jwt(j *JWT) (identity.Authenticator, error) {
+	c, err := h.jwtConfig(j)
+	if err != nil {
+		return nil, err
+	}
+	if j.Cookie != "" {
+		h.cookies = append(h.cookies, j.Cookie)
+	}
+	made, err := identity.NewJWT(c)
+	if err != nil {
+		return nil, err
+	}
+	h.warmers = append(h.warmers, made.Warm)
+	h.closers = append(h.closers, func() { _ = made.Close() })
+	return made, nil
+}
+
+func (h *Handler) jwtConfig(j *JWT) (identity.JWTConfig, error) {
 	c := identity.JWTConfig{
 		Realm:             h.site.Realm,
 		Issuer:            j.Issuer,
@@ -130,30 +147,21 @@ func (h *Handler) jwt(j *JWT) (identity.Authenticator, error) {
 	}
 	var err error
 	if c.Caps, err = capabilities(j.Capabilities); err != nil {
-		return nil, fmt.Errorf("auth jwt: %w", err)
+		return c, fmt.Errorf("auth jwt: %w", err)
 	}
 	if c.Secrets, err = keys(j.Secrets); err != nil {
-		return nil, fmt.Errorf("auth jwt: secret: %w", err)
+		return c, fmt.Errorf("auth jwt: secret: %w", err)
 	}
 	if c.PublicKeys, err = keys(j.PublicKeys); err != nil {
-		return nil, fmt.Errorf("auth jwt: public_key: %w", err)
+		return c, fmt.Errorf("auth jwt: public_key: %w", err)
 	}
 	if c.JWKSURL, err = replaced(j.JWKS); err != nil {
-		return nil, fmt.Errorf("auth jwt: jwks: %w", err)
+		return c, fmt.Errorf("auth jwt: jwks: %w", err)
 	}
 	if c.Issuer, err = replaced(j.Issuer); err != nil {
-		return nil, fmt.Errorf("auth jwt: issuer: %w", err)
+		return c, fmt.Errorf("auth jwt: issuer: %w", err)
 	}
-	if j.Cookie != "" {
-		h.cookies = append(h.cookies, j.Cookie)
-	}
-	made, err := identity.NewJWT(c)
-	if err != nil {
-		return nil, err
-	}
-	h.warmers = append(h.warmers, made.Warm)
-	h.closers = append(h.closers, func() { _ = made.Close() })
-	return made, nil
+	return c, nil
 }
 
 // fetched is told how each fetch of a key set went.
