@@ -32,6 +32,15 @@ type Pingerchips struct {
 	// How a member that comes back is told of entries that changed several slots
 	// at once: as one `batch`, the default, or as a `change` for each.
 	ReplayMulti string `json:"replay_multi,omitempty"`
+
+	// What the slot `messages` shows in entries of the log: `window`, the newest
+	// 50, which is the default, or `full`, all of them up to 1 MiB. Snapshots show
+	// the newest 50.
+	MessagesSlot string `json:"messages_slot,omitempty"`
+
+	// Also shows reasoning, calls of tools, subagents and lists of todos, in slots
+	// `ext:…` beside the log, which version 1 of the protocol has no form for.
+	Extensions bool `json:"extensions,omitempty"`
 }
 
 // PingerchipsApp is an application whose back end signs tokens for its users, and
@@ -105,6 +114,14 @@ func (h *Handler) makePingerchips() error {
 	default:
 		return fmt.Errorf("replay_multi must be batch or change, not %q", p.ReplayMulti)
 	}
+	switch p.MessagesSlot {
+	case "", "window":
+	case "full":
+		h.site.Rules.AllMessages = true
+	default:
+		return fmt.Errorf("messages_slot must be window or full, not %q", p.MessagesSlot)
+	}
+	h.site.Rules.Extensions = p.Extensions
 	h.site.Pingerchips = site
 	return nil
 }
@@ -161,9 +178,11 @@ func (a *PingerchipsApp) make() (identity.App, error) {
 // readPingerchips reads:
 //
 //	pingerchips [<path>] {
-//		frame        <size>
-//		auth_path    <path>|off
-//		replay_multi batch|change
+//		frame         <size>
+//		auth_path     <path>|off
+//		replay_multi  batch|change
+//		messages_slot window|full
+//		extensions
 //	}
 func (h *Handler) readPingerchips(d *caddyfile.Dispenser) error {
 	p := new(Pingerchips)
@@ -175,9 +194,11 @@ func (h *Handler) readPingerchips(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	return readBlock(d, "pingerchips", map[string]option{
-		"frame":        size(d, &p.Frame),
-		"auth_path":    text(d, &p.AuthPath),
-		"replay_multi": text(d, &p.ReplayMulti),
+		"frame":         size(d, &p.Frame),
+		"auth_path":     text(d, &p.AuthPath),
+		"replay_multi":  text(d, &p.ReplayMulti),
+		"messages_slot": text(d, &p.MessagesSlot),
+		"extensions":    flag(&p.Extensions),
 	}, nil)
 }
 

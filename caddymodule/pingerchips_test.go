@@ -24,6 +24,8 @@ func TestPingerchipsReachesTheSite(t *testing.T) {
 			frame 4MiB
 			auth_path off
 			replay_multi change
+			messages_slot full
+			extensions
 		}
 		app k {
 			secret {env.PARLANCE_TEST_SECRET}
@@ -32,7 +34,7 @@ func TestPingerchipsReachesTheSite(t *testing.T) {
 			legacy_tokens
 		}
 	}`).site
-	if *s.Pingerchips != (edge.Pingerchips{Path: "/chat/", Frame: 4 << 20}) || !s.Rules.ReplayApart {
+	if *s.Pingerchips != (edge.Pingerchips{Path: "/chat/", Frame: 4 << 20}) || !s.Rules.ReplayApart || !s.Rules.AllMessages || !s.Rules.Extensions {
 		t.Errorf("%+v %+v", s.Pingerchips, s.Rules)
 	}
 	a := s.Apps[0]
@@ -58,6 +60,7 @@ func TestValidateApps(t *testing.T) {
 		{"a path over pilotoo's", "pingerchips /*\n" + app(), "are one in the other"},
 		{"a relative path of tokens", "pingerchips {\nauth_path auth\n}\n" + app(), "pingerchips: auth_path: a path must begin with /"},
 		{"replay_multi", "pingerchips {\nreplay_multi all\n}\n" + app(), `replay_multi must be batch or change, not "all"`},
+		{"messages_slot", "pingerchips {\nmessages_slot all\n}\n" + app(), `messages_slot must be window or full, not "all"`},
 		{"a key with a colon", "app a:b {\nsecret {env.PARLANCE_TEST_SECRET}\n}", "an app's key is not 1 to 128 characters without a colon"},
 		{"a key with a control character", "app \"a\x01\" {\nsecret {env.PARLANCE_TEST_SECRET}\n}", "an app's key is not"},
 		{"no secret", "app k", `app "k": it has no secret`},

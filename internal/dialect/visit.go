@@ -48,6 +48,10 @@ type Rules struct {
 	// ReplayApart replays each slot of an entry of the log as a change of its own
 	// (PIN-062).
 	ReplayApart bool
+	// AllMessages shows all messages in their slot, not only the newest (PIN-093);
+	// Extensions shows what a protocol has no form for (PIN-251).
+	AllMessages bool
+	Extensions  bool
 	// RefuseWaiting refuses a message while the sender's own run waits.
 	RefuseWaiting bool
 	// AutoCreate opens a thread that a start names and nobody made (PIL-044).

@@ -8,16 +8,25 @@ import (
 	"github.com/parlance-gateway/parlance/internal/wire/phoenix"
 )
 
-// Variant is the protocol's one version as rooms see it.
-type Variant struct{}
+// Variant is the protocol's one version as rooms see it, with the options that
+// make what members are sent differ.
+type Variant struct {
+	// Full shows all messages in their slot, not only the newest (PIN-093).
+	Full bool
+	// Extensions shows what the protocol has no form for (PIN-251).
+	Extensions bool
+}
 
 // Dialect names the protocol where members of a room are listed.
 func (Variant) Dialect() string { return name }
 
 // Encode implements room.Variant. It returns an *Encoded, or nil for a record
 // that is not in the log.
-func (Variant) Encode(c *room.Change) any {
-	e := entryOf(c)
+func (v Variant) Encode(c *room.Change) any {
+	e := entryOf(c, v.Full)
+	if e == nil && v.Extensions {
+		e = extension(c)
+	}
 	if e == nil {
 		return nil
 	}
@@ -42,7 +51,8 @@ type Encoded struct {
 
 // frames are the signal, if there is one, and the entry right behind it. All
 // members of a thread have one topic, unless its app was just given another key.
-func (e *Encoded) frames(topic string) (signal, entry *phoenix.Frame) {
+// old has what the slot messages shows of older ones, the same for all.
+func (e *Encoded) frames(topic string, old *past) (signal, entry *phoenix.Frame) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.entry.signal != "" && (e.signal == nil || e.signal.Topic() != topic) {
@@ -55,7 +65,9 @@ func (e *Encoded) frames(topic string) (signal, entry *phoenix.Frame) {
 	if f != nil && f.Topic() == topic {
 		return e.signal, f
 	}
+	e.entry.past = old
 	event, payload := e.entry.batch()
+	e.entry.past = nil
 	f = phoenix.NewFrame(topic, event, payload)
 	if f.Size() <= keepBytes {
 		e.kept = f
@@ -67,11 +79,15 @@ func (e *Encoded) frames(topic string) (signal, entry *phoenix.Frame) {
 
 // replayed is the entry as a join is sent it again: without its signal (PIN-063),
 // and slot by slot if asked so (PIN-062).
-func (e *Encoded) replayed(topic string, apart bool) []*phoenix.Frame {
+func (e *Encoded) replayed(topic string, old *past, apart bool) []*phoenix.Frame {
 	if !apart {
-		_, f := e.frames(topic)
+		_, f := e.frames(topic, old)
 		return []*phoenix.Frame{f}
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.entry.past = old
+	defer func() { e.entry.past = nil }()
 	all := make([]*phoenix.Frame, len(e.entry.slots))
 	for i := range all {
 		all[i] = phoenix.NewFrame(topic, eventChange, e.entry.change(i))

@@ -8,6 +8,13 @@ const (
 	MaxText = 16_000
 	// Window is how many of the newest messages the slot messages shows.
 	Window = 50
+	// MaxSlot bounds the slot messages where it shows all of them, in bytes: the
+	// newest that fit, and never fewer than Window (PIN-093).
+	MaxSlot = 1 << 20
+	// MaxExtText bounds each text of a slot of the extensions, in bytes, and
+	// MaxExtItems the items of a list; of a longer one the newest are shown.
+	MaxExtText  = 64 << 10
+	MaxExtItems = 100
 	// A page of older messages has 1 to MaxPage, DefaultPage if nothing is said;
 	// one of the tree has up to MaxNodes, DefaultNodes.
 	DefaultPage  = 50
@@ -76,4 +83,5 @@ const (
 	eventRunSuspend = "run:suspend"
 	eventRunResume  = "run:resume"
 	eventView       = "view:update"
+	eventExt        = "ext:change"
 )

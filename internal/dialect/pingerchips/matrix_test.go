@@ -251,7 +251,7 @@ func TestAgentsRole(t *testing.T) {
 	}
 	w.refuses("PIN-191", "run:end", `{"runId":"r"}`, "already_ended")
 	w.refuses("PIN-039", "send", `{"messageId":"m","runId":"r","text":"x"}`, "forbidden: missing publish:user_message")
-	if err := d.out("tool_approval", []byte(`{"approved":true}`)); err != nil {
+	if err := d.out("tool_approval", []byte(`{"runId":"r","toolCallId":"c","approved":true}`)); err != nil {
 		t.Error(err)
 	}
 	w.after(0, "what the agent is told", event("tool_approval"))

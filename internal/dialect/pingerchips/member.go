@@ -3,6 +3,7 @@ package pingerchips
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ type member struct {
 	serves bool             // it is an agent's
 	agent  Agent            // from begin on, or nil
 	first  []*phoenix.Frame // the replay and the snapshot, until they are sent
+	past   *past            // of the messages, where their slot shows all
 	// view is what the join chose of the tree, acked the newest entry that one of
 	// its own commands was; only commands in turn touch them.
 	view  choices
@@ -82,7 +84,7 @@ func (m *member) leave() {
 // Deliver implements room.Member: it only queues. Nothing that is pushed to the
 // member comes between a signal and its entry (PIN-105).
 func (m *member) Deliver(encoded any) {
-	signal, entry := encoded.(*Encoded).frames(m.ch.Topic())
+	signal, entry := encoded.(*Encoded).frames(m.ch.Topic(), m.past)
 	m.sending.Lock()
 	defer m.sending.Unlock()
 	if signal != nil && m.ch.Send(signal) != nil {
@@ -194,6 +196,7 @@ func (m *member) carry(p phoenix.Push) {
 	defer cancel()
 	m.hold(ctx, p.Event)
 	defer m.seat.Release()
+	defer m.crash(p.Event)
 	response, view, err := m.command(ctx, p.Event, p.Payload)
 	if err != nil {
 		reason, _ := refusal(err)
@@ -204,6 +207,18 @@ func (m *member) carry(p phoenix.Push) {
 	_ = m.ch.Reply(p.Ref, phoenix.OK, response)
 	if view != nil {
 		_ = m.tell(eventView, view)
+	}
+}
+
+// crashed is what a client is told of a command of its own that panicked.
+var crashed = []byte(`{"reason":"channel_crash"}`)
+
+// crash ends this channel alone if its command panicked: the client joins again
+// (PIN-009).
+func (m *member) crash(event string) {
+	if v := recover(); v != nil {
+		m.socket.server.o.Logger.Error("a command panicked", "command", event, "panic", v, "stack", string(debug.Stack()))
+		m.ch.Error(crashed)
 	}
 }
 

@@ -7,11 +7,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/room"
 	"github.com/parlance-gateway/parlance/internal/wire/phoenix"
 )
@@ -115,6 +117,17 @@ var parsers = map[string]func([]byte) error{
 	"tree.node":     func(b []byte) error { _, err := parseMessage(b); return err },
 	"branch.select": func(b []byte) error { _, err := parseSelect(b); return err },
 	"branch.reset":  func(b []byte) error { _, err := readObject(b); return err },
+
+	"agent.run.start":   agentParser(PushStart),
+	"agent.run.token":   agentParser(PushToken),
+	"agent.run.suspend": agentParser(PushSuspend),
+	"agent.run.resume":  agentParser(PushResume),
+	"agent.run.end":     agentParser(PushEnd),
+	"auth":              func(b []byte) error { _, err := parseAuth(b, time.Now()); return err },
+}
+
+func agentParser(event string) func([]byte) error {
+	return func(b []byte) error { _, _, err := ParseAgentPush(event, b); return err }
 }
 
 // The schemas are the contract; the decoders and they agree.
@@ -190,13 +203,38 @@ func TestTopics(t *testing.T) {
 
 // Entry is what a record is on the wire, for the tests of this folder.
 func Entry(c *room.Change) (signal []byte, event string, payload []byte) {
-	e := entryOf(c)
+	e := entryOf(c, false)
 	event, payload = e.batch()
 	return e.about, event, payload
 }
 
 // Frame is what an entry is sent as.
 func (e *Encoded) Frame(topic string) *phoenix.Frame {
-	_, f := e.frames(topic)
+	_, f := e.frames(topic, nil)
 	return f
 }
+
+// Snapshot and Worth are what their names say, for the tests of this folder.
+func Snapshot(st *chat.State, v Variant) []byte { return snapshot(st, v) }
+
+func Worth(was, is int) bool { return worth(was, is) }
+
+// ViewOf is the view of a tree, and the siblings of each message.
+func ViewOf(list []*chat.Message, chosen map[string]string) (view []string, groups map[string][]string) {
+	t := newTree(list)
+	for _, m := range t.view(chosen) {
+		view = append(view, m.ID)
+	}
+	groups = make(map[string][]string)
+	for _, m := range list {
+		groups[m.ID] = t.group[t.root[m.ID]]
+	}
+	return view, groups
+}
+
+// Settle and Refusal are what commands use.
+func Settle(i *chat.Interrupt, approved bool) (chat.InterruptStatus, jsontext.Value, error) {
+	return settle(i, approved)
+}
+
+func Refusal(err error) string { r, _ := refusal(err); return string(r) }

@@ -43,6 +43,7 @@ type Agent interface {
 type Server struct {
 	o     Options
 	shown snapshots
+	pasts pasts
 
 	ctx context.Context
 	end context.CancelFunc

@@ -40,18 +40,24 @@ func (s *slot) append(b []byte) []byte {
 // entry is one entry of the log: the slots that it changes, and the lifecycle
 // signal that goes right before it (PIN-105, PIN-106).
 type entry struct {
-	log    uint64
+	log    uint64 // 0 of what is not in the log
 	signal string
 	about  []byte // the signal's payload
 	slots  []slot
+	// full says that the slot messages shows all of them: shows is what it had
+	// before, if it is changed, and past has those that are older, while the entry
+	// is being encoded.
+	full  bool
+	shows *span
+	past  *past
 }
 
 // entryOf says what a record is in the log, or nil if it is not in it.
-func entryOf(c *room.Change) *entry {
+func entryOf(c *room.Change, full bool) *entry {
 	if c.Record.Log == 0 {
 		return nil
 	}
-	e := &entry{log: c.Record.Log}
+	e := &entry{log: c.Record.Log, full: full}
 	before, after := c.Before.Run(c.Record.Run), c.After.Run(c.Record.Run)
 	switch b := c.Record.Body.(type) {
 	case *chat.RunPendingBody:
@@ -82,7 +88,7 @@ func (e *entry) pending(c *room.Change, run *chat.Run) {
 	was := *c.Before
 	was.Tail = tail[:last]
 	e.slots = []slot{
-		messagesSlot(window(&was), window(c.After)),
+		e.messages(&was, c.After),
 		infoSlot(run.ID, nil, infoOf(run)),
 		lastSlot(was.Last(), c.After.Last()),
 	}
@@ -97,7 +103,7 @@ func (e *entry) ended(c *room.Change, b *chat.RunEndBody, run *chat.Run) {
 	e.about = field(e.about, "reason", string(b.Status))
 	e.about = append(number(e.about, "endedAt", is.ended), '}')
 	e.slots = []slot{
-		messagesSlot(window(c.Before), window(c.After)),
+		e.messages(c.Before, c.After),
 		infoSlot(run.ID, &was, is),
 		streamSlot(run.ID, streamOf(run), nil),
 		lastSlot(c.Before.Last(), c.After.Last()),
@@ -167,12 +173,22 @@ func infoSlot(run string, was *runInfo, is runInfo) slot {
 	return s
 }
 
-func messagesSlot(was, is []*chat.Message) slot {
-	return slot{
-		key: slotMessages, size: windowSize(was) + windowSize(is),
-		value:    func(b []byte) []byte { return messages(b, is) },
-		previous: func(b []byte) []byte { return messages(b, was) },
+func (e *entry) messages(before, after *chat.State) slot {
+	was, is := spanOf(before), spanOf(after)
+	if e.full {
+		e.shows = &was
+	} else {
+		was.tail, is.tail = newest(was.tail, Window), newest(is.tail, Window)
 	}
+	shown := func(s span) value {
+		return func(b []byte) []byte {
+			if e.full {
+				return messages(b, e.past.whole(s))
+			}
+			return messages(b, s.tail)
+		}
+	}
+	return slot{key: slotMessages, value: shown(is), previous: shown(was), size: windowSize(was.tail) + windowSize(is.tail)}
 }
 
 func lastSlot(was, is string) slot {
@@ -200,6 +216,9 @@ func (e *entry) size() int {
 // (PIN-085, PIN-086). With changes, each slot is a change of its own under the
 // same number, which is the letter of PIN-061 for a replay.
 func (e *entry) batch() (event string, payload []byte) {
+	if e.log == 0 {
+		return eventExt, append(e.slots[0].value.append(key(quoted([]byte(`{"key":`), e.slots[0].key), "value")), '}')
+	}
 	if len(e.slots) == 1 {
 		return eventChange, e.change(0)
 	}

@@ -10,7 +10,7 @@ import (
 
 // snapshot is the payload of the event of that name (PIN-070): the state exactly
 // at its log_id, whatever has been streamed since (PIN-078).
-func snapshot(st *chat.State) []byte {
+func snapshot(st *chat.State, v Variant) []byte {
 	shown := window(st)
 	size := 1024 + windowSize(shown) + 512*(len(shown)+len(st.Runs))
 	for _, r := range st.Runs {
@@ -30,6 +30,11 @@ func snapshot(st *chat.State) []byte {
 		if s := streamOf(r); s != nil {
 			b = quoted(append(b, ','), slotStream+r.ID)
 			b = text(append(b, ':'), *s)
+		}
+	}
+	if v.Extensions {
+		for _, s := range extensions(st) {
+			b = s.value.append(append(quoted(append(b, ','), s.key), ':'))
 		}
 	}
 	b = append(orNull(b, slotLast, st.Last()), '}')
@@ -67,16 +72,17 @@ type snapshots struct {
 	mu  sync.Mutex
 	all [64]struct {
 		of   weak.Pointer[chat.State]
+		as   Variant
 		shot weak.Pointer[phoenix.Frame]
 	}
 	next int
 }
 
-func (s *snapshots) of(topic string, st *chat.State) *phoenix.Frame {
+func (s *snapshots) of(topic string, st *chat.State, v Variant) *phoenix.Frame {
 	id := weak.Make(st)
 	s.mu.Lock()
 	for i := range s.all {
-		if s.all[i].of == id {
+		if s.all[i].of == id && s.all[i].as == v {
 			if f := s.all[i].shot.Value(); f != nil && f.Topic() == topic {
 				s.mu.Unlock()
 				return f
@@ -84,10 +90,10 @@ func (s *snapshots) of(topic string, st *chat.State) *phoenix.Frame {
 		}
 	}
 	s.mu.Unlock()
-	f := phoenix.NewFrame(topic, eventSnapshot, snapshot(st))
+	f := phoenix.NewFrame(topic, eventSnapshot, snapshot(st, v))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all[s.next].of, s.all[s.next].shot = id, weak.Make(f)
+	s.all[s.next].of, s.all[s.next].as, s.all[s.next].shot = id, v, weak.Make(f)
 	s.next = (s.next + 1) % len(s.all)
 	return f
 }

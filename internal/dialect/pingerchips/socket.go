@@ -141,18 +141,23 @@ func (m *member) open(ctx context.Context, c joinCommand, agent bool) error {
 	if c.AfterBad {
 		return invalidAfter
 	}
+	rules := m.socket.visit.Site.Rules()
+	v := Variant{Full: rules.AllMessages, Extensions: rules.Extensions}
 	var err error
-	if m.seat, err = desk.Join(ctx, m.who, m.thread, Variant{}, m); err != nil {
+	if m.seat, err = desk.Join(ctx, m.who, m.thread, v, m); err != nil {
 		return m.unseen(err)
 	}
 	st := m.seat.State()
+	if v.Full {
+		m.past = m.pastOf(ctx, st, spanOf(st))
+	}
 	if c.Resumes && c.After < st.Log {
-		if m.first, err = m.replay(ctx, c.After); err != nil {
+		if m.first, err = m.replay(ctx, st, v, c.After); err != nil {
 			m.seat.Leave()
 			return err
 		}
 	}
-	m.first = append(m.first, m.socket.server.shown.of(m.ch.Topic(), st))
+	m.first = append(m.first, m.socket.server.shown.of(m.ch.Topic(), st, v))
 	m.serves = m.socket.server.o.Agents != nil && agent
 	return nil
 }
@@ -167,8 +172,8 @@ func (m *member) unseen(err error) error {
 
 // replay is what the thread logged after a log_id, or nothing if it is not kept
 // or more than a join is sent (PIN-060, PIN-067).
-func (m *member) replay(ctx context.Context, after uint64) ([]*phoenix.Frame, error) {
-	all, ok, err := m.socket.server.o.Desk.Replay(ctx, m.who, m.thread, m.seat, Variant{}, after)
+func (m *member) replay(ctx context.Context, st *chat.State, v Variant, after uint64) ([]*phoenix.Frame, error) {
+	all, ok, err := m.socket.server.o.Desk.Replay(ctx, m.who, m.thread, m.seat, v, after)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -181,8 +186,13 @@ func (m *member) replay(ctx context.Context, after uint64) ([]*phoenix.Frame, er
 	apart := m.socket.visit.Site.Rules().ReplayApart
 	frames := make([]*phoenix.Frame, 0, len(all))
 	size = 0
+	var old *past
 	for _, e := range all {
-		for _, f := range e.(*Encoded).replayed(m.ch.Topic(), apart) {
+		e := e.(*Encoded)
+		if s := e.entry.shows; s != nil && !old.covers(*s) {
+			old = m.pastOf(ctx, st, *s) // the first shows the most of what is older
+		}
+		for _, f := range e.replayed(m.ch.Topic(), old, apart) {
 			if size += f.Size(); size > MaxReplay {
 				return nil, nil
 			}

@@ -108,7 +108,11 @@ func (c *conn) frame(b []byte) {
 		if f[1].Kind() != 'n' {
 			c.t.Errorf("PIN-003 a push is %s", b)
 		}
-		if err := pingerchips.Validate(event, f[4]); err != nil && event != "tool_approval" {
+		kind := event
+		if event == "tool_approval" {
+			kind = "agent.tool_approval" // PIN-172
+		}
+		if err := pingerchips.Validate(kind, f[4]); err != nil {
 			c.t.Errorf("PIN-023 %s is sent as %.600s: %v", event, f[4], err)
 		}
 		w.add(frame{event: event, payload: f[4]})
@@ -284,10 +288,13 @@ func (w *window) answer(ref int, event string) frame {
 	w.t.Helper()
 	list := w.after(0, "the reply to "+event, func(f frame) bool { return f.ref == ref })
 	f, kind := list[len(list)-1], "error"
-	if f.ok {
+	switch {
+	case f.ok && strings.HasPrefix(event, "run:"):
+		kind = "agent.reply"
+	case f.ok:
 		kind = strings.TrimPrefix(event, "phx_") + ".reply"
 	}
-	if err := pingerchips.Validate(kind, f.payload); err != nil && !strings.HasPrefix(event, "run:") {
+	if err := pingerchips.Validate(kind, f.payload); err != nil {
 		w.t.Errorf("PIN-002 %s is answered %.600s: %v", event, f.payload, err)
 	}
 	return f
