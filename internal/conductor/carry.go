@@ -49,9 +49,15 @@ func (c *Conductor) carry(ctx context.Context, cmd *Command) (done, error) {
 		cmd.From, cmd.FromState = cur, st
 	}
 	ask, pause := cmd.Unknown(), firstPause
-	for !ask.Done {
+	confirmer, confirms := c.j.(journal.Confirmer)
+	for !ask.Done || ask.Seen && confirms {
 		var err error
 		switch {
+		case ask.Done:
+			var res journal.Result
+			if res, err = confirmer.Confirm(ctx, cmd.Key, cmd.View.Meta.Epoch, cmd.View.Meta.Rev); err == nil {
+				ask = cmd.Confirmed(ask, res)
+			}
 		case ask.Load != nil:
 			var snap journal.Snapshot
 			if snap, err = c.j.Load(ctx, *ask.Load); err == nil {

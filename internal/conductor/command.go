@@ -62,8 +62,11 @@ type Ask struct {
 	Load   *journal.Load
 	Commit *journal.Commit
 	// Done ends the command: Err is why it was refused, or nil.
-	Done      bool
-	Err       error
+	Done bool
+	Err  error
+	// Seen says that nothing was committed: what is told is true of View, if that
+	// is there to stay (journal.Confirmer).
+	Seen      bool
 	Committed journal.Committed
 }
 
@@ -91,7 +94,7 @@ func (c *Command) Loaded(snap journal.Snapshot, tag, epoch uint64) Ask {
 	}
 	plan, err := c.Decide(c.View)
 	if err != nil || len(plan.Entries)+len(plan.Runs) == 0 {
-		return Ask{Done: true, Err: err}
+		return Ask{Done: true, Err: err, Seen: snap.Exists}
 	}
 	c.commit = &journal.Commit{
 		Key: c.Key, Command: c.ID, Epoch: c.View.Meta.Epoch, Rev: c.View.Meta.Rev, NewEpoch: epoch,
@@ -109,6 +112,20 @@ func (c *Command) Committed(r journal.Committed) Ask {
 	case journal.Deleted:
 		return Ask{Done: true, Err: chat.ErrNoThread}
 	}
+	return c.anew()
+}
+
+// Confirmed takes what the store says of the revision that was seen.
+func (c *Command) Confirmed(a Ask, r journal.Result) Ask {
+	if r == journal.Lost {
+		return c.anew()
+	}
+	a.Seen = false
+	return a
+}
+
+// anew decides once more, on what the store has by now.
+func (c *Command) anew() Ask {
 	if c.tries++; c.tries >= maxDecisions {
 		return Ask{Done: true, Err: ErrBusy}
 	}

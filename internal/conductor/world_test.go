@@ -108,6 +108,7 @@ type link struct {
 	journal.Journal
 	mu             sync.Mutex
 	before, after  func(call any) error
+	confirm        func(journal.Rev) (journal.Result, error) // nil is OK
 	looked, beaten chan struct{}
 }
 
@@ -147,6 +148,16 @@ func (l *link) Commit(ctx context.Context, c journal.Commit) (journal.Committed,
 
 func (l *link) Load(ctx context.Context, q journal.Load) (journal.Snapshot, error) {
 	return carried(l, q, func() (journal.Snapshot, error) { return l.Journal.Load(ctx, q) })
+}
+
+// Confirm implements journal.Confirmer.
+func (l *link) Confirm(_ context.Context, _ chat.Key, _ uint64, rev journal.Rev) (journal.Result, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.confirm == nil {
+		return journal.OK, nil
+	}
+	return l.confirm(rev)
 }
 
 func (l *link) Beat(ctx context.Context, boot string, owned []journal.Owned) ([]journal.Owned, error) {

@@ -121,6 +121,22 @@ func seenBy(w, run string, seq int) func(note) bool {
 
 func kind(k string) func(note) bool { return func(n note) bool { return n.K == k } }
 
+// An answer of which nothing was said before its run ended is in no history, and
+// whoever saw it begin has lost nothing.
+func TestCheckerForgivesAnAnswerWithoutAWord(t *testing.T) {
+	s := honest()
+	n := s.where(seenBy("w1", "r3", 2))
+	said := *n
+	said.K, said.R, said.S, said.M = "ev", "r4", 1, "ar4"
+	end := said
+	end.S, end.Y = 2, "RUN_ERROR"
+	s.behind(seenBy("w1", "r3", 6), end)
+	s.behind(seenBy("w1", "r3", 6), said)
+	if found := s.told(); len(found) > 0 {
+		t.Error(found)
+	}
+}
+
 // The checker finds nothing in an honest history, and each violation in one that
 // is honest but for it.
 func TestCheckerFindsEachViolation(t *testing.T) {

@@ -1,11 +1,15 @@
 package redisjournal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
+	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/journal"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -27,26 +31,60 @@ type syncGroup struct {
 	waiting []*awaited
 }
 
-// awaited is a commit that waits: the field of the hash that holds it tells a
-// server that has it from one that became the master without it.
+// awaited is a state that waits: the field of the hash that holds it, and how its
+// value begins, tell a server that has it from one that became the master
+// without it.
 type awaited struct {
-	key    string
-	field  []byte
-	answer chan error
+	key, field, begins string
+	answer             chan confirmation
+}
+
+// confirmation says whether the server has what was waited for.
+type confirmation struct {
+	there bool
+	err   error
 }
 
 // sync waits until the command that stands in a field of a hash, whose hash tag
 // is tag, is where Options.Sync says.
 func (l *link) sync(ctx context.Context, tag, key string, field []byte) error {
+	there, err := l.stands(ctx, tag, &awaited{key: key, field: string(field)})
+	if err == nil && !there {
+		err = errUnconfirmed
+	}
+	return err
+}
+
+// Confirm implements journal.Confirmer. Without Options.Sync nothing is asked.
+func (j *Journal) Confirm(ctx context.Context, key chat.Key, epoch uint64, rev journal.Rev) (journal.Result, error) {
+	k, err := j.enter(ctx, key)
+	if err != nil {
+		return 0, err
+	}
+	defer j.leave()
+	cold := string(packer(nil).u64(epoch).u64(rev.N).u64(rev.Tag))
+	there, err := j.link.stands(ctx, j.keys.tag(k.partition), &awaited{key: k.meta, field: "c", begins: cold})
+	if err != nil {
+		return 0, err
+	}
+	if !there {
+		return journal.Lost, nil
+	}
+	return journal.OK, nil
+}
+
+// stands waits until what is in a field of a hash is where Options.Sync says,
+// and says whether it begins as it should.
+func (l *link) stands(ctx context.Context, tag string, a *awaited) (bool, error) {
 	if l.want == (Sync{}) {
-		return nil
+		return true, nil
 	}
 	group := ""
 	if l.cluster {
 		group = tag
 	}
 	s := &l.syncer
-	a := &awaited{key, field, make(chan error, 1)}
+	a.answer = make(chan confirmation, 1)
 	s.mu.Lock()
 	if s.groups == nil {
 		s.groups = map[string]*syncGroup{}
@@ -63,10 +101,10 @@ func (l *link) sync(ctx context.Context, tag, key string, field []byte) error {
 	}
 	s.mu.Unlock()
 	select {
-	case err := <-a.answer:
-		return err
+	case c := <-a.answer:
+		return c.there, c.err
 	case <-ctx.Done():
-		return ctx.Err()
+		return false, ctx.Err()
 	}
 }
 
@@ -85,20 +123,13 @@ func (l *link) serve(g *syncGroup, tag string) {
 }
 
 // confirm answers those that wait: it looks whether the server has what each has
-// written, and then writes a marker and waits for that, all on one connection.
+// written or seen, and then writes a marker and waits for that, all on one connection.
 // What came before the marker is then where the marker is. After a failover that
 // lost a commit the new master's marker would prove nothing of it.
 func (l *link) confirm(tag string, waiting []*awaited) {
 	there, err := l.mark(tag, waiting)
 	for i, a := range waiting {
-		switch {
-		case err != nil:
-			a.answer <- err
-		case !there[i]:
-			a.answer <- errUnconfirmed
-		default:
-			a.answer <- nil
-		}
+		a.answer <- confirmation{err == nil && there[i], err}
 	}
 }
 
@@ -113,11 +144,11 @@ func (l *link) mark(tag string, waiting []*awaited) (there []bool, err error) {
 	fsync := l.want.Fsync
 	for {
 		pipe := node.Pipeline() // one connection, in order
-		looks := make([]*redis.BoolCmd, len(waiting))
+		looks := make([]*redis.StringCmd, len(waiting))
 		for i, a := range waiting {
-			looks[i] = pipe.HExists(ctx, a.key, string(a.field))
+			looks[i] = pipe.HGet(ctx, a.key, a.field)
 		}
-		pipe.Set(ctx, key, "", 0)
+		set := pipe.Set(ctx, key, "", 0)
 		var wait *redis.Cmd
 		if fsync {
 			wait = pipe.Do(ctx, "WAITAOF", 1, l.want.Replicas, waitTimeout.Milliseconds())
@@ -126,8 +157,11 @@ func (l *link) mark(tag string, waiting []*awaited) (there []bool, err error) {
 		}
 		_, err := pipe.Exec(ctx)
 		there = there[:0]
-		for _, c := range looks {
-			there = append(there, c.Val())
+		for i, c := range looks {
+			there = append(there, c.Err() == nil && strings.HasPrefix(c.Val(), waiting[i].begins))
+		}
+		if errors.Is(err, redis.Nil) { // what is not there; it hides what came after it
+			err = cmp.Or(set.Err(), wait.Err())
 		}
 		if fsync && unknownCommand(err) {
 			// A server of that age has on disk what it has answered, if at all.
