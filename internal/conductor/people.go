@@ -329,50 +329,25 @@ func (c *Conductor) DetachCalls(ctx context.Context, p identity.Principal, segme
 	return err
 }
 
-// Delete ends a thread's runs and then the thread. It returns the ids of the
-// attachments that the thread's messages named.
-func (c *Conductor) Delete(ctx context.Context, p identity.Principal, thread string) (files []string, err error) {
-	key := Key(p, thread)
-	st, err := c.Load(ctx, p, identity.Delete, key)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range st.Runs {
-		if err := c.stopRun(ctx, key, r.ID, chat.Stop{Cause: chat.CauseDeleted, By: chat.Subject(p.Subject)}); err != nil {
-			return nil, err
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.o.CommandTimeout)
-	defer cancel()
-	messages := st.Tail
-	for page := st.Chunks; ; page-- {
-		for _, m := range messages {
-			for _, a := range m.Attachments {
-				files = append(files, a.ID)
-			}
-		}
-		if page == 0 {
-			return files, c.j.Delete(ctx, key)
-		}
-		if messages, err = c.j.Pages(ctx, key, page-1, page); err != nil {
-			return nil, err
-		}
-	}
-}
-
 // Load returns a thread's state, if the principal may do verb to it. The store
 // is asked in any case; what a room has only makes the answer smaller.
 func (c *Conductor) Load(ctx context.Context, p identity.Principal, verb identity.Verb, key chat.Key) (*chat.State, error) {
+	st, _, err := c.view(ctx, p, verb, key)
+	return st, err
+}
+
+// view is Load, with the epoch.
+func (c *Conductor) view(ctx context.Context, p identity.Principal, verb identity.Verb, key chat.Key) (*chat.State, uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	st, from := c.rooms.Peek(key)
 	snap, err := c.j.Load(ctx, journal.Load{Key: key, From: from})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return nil, 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	if !snap.Exists {
-		return nil, chat.ErrNoThread
+		return nil, 0, chat.ErrNoThread
 	}
 	st = snap.State(st)
-	return st, Allow(p, verb, key, st, chat.Subject{})
+	return st, snap.Meta.Epoch, Allow(p, verb, key, st, chat.Subject{})
 }

@@ -406,8 +406,10 @@ type Journal interface {
 	Follow(key chat.Key, f func(Notice)) (stop func())
 	Trim(context.Context, Trim) (Result, error)
 	Reset(context.Context, Reset) (Result, error)
-	// Delete leaves a tombstone; runs are ended by the caller before.
-	Delete(ctx context.Context, key chat.Key) error
+	// Delete leaves a tombstone; runs are ended by the caller before. It is OK too
+	// if there is no thread, and Lost where the thread is in another epoch: then
+	// the store has lost records, or another thread has been made in its place.
+	Delete(ctx context.Context, key chat.Key, epoch uint64) (Result, error)
 	// Segment finds the thread of a segment id, or ErrNotFound.
 	Segment(ctx context.Context, segment string) (chat.Key, error)
 

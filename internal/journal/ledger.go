@@ -374,14 +374,19 @@ func (l *Ledger) Claim(c Claim, lapsed bool, now int64) (fence uint64, rev Rev, 
 	return run.Fence, l.Meta.Rev, OK
 }
 
-// Delete leaves a tombstone.
-func (l *Ledger) Delete(now int64) {
-	if !l.Exists {
-		return
+// Delete leaves a tombstone, where the thread is in the epoch that the caller
+// saw: one that was made again since is not the one that he meant.
+func (l *Ledger) Delete(epoch uint64, now int64) Result {
+	switch {
+	case !l.Exists:
+		return OK
+	case epoch != l.Meta.Epoch:
+		return Lost
 	}
 	l.Exists, l.Tombstone, l.Rest = false, now+Tombstone.Milliseconds(), 0
 	l.Base = &chat.State{Schema: chat.SchemaVersion}
 	// The commands stay: one that is tried again must not make the thread anew.
 	l.Records, l.Pages, l.Nodes = nil, nil, map[string]chat.Node{}
 	l.Meta.Runs = nil
+	return OK
 }

@@ -91,9 +91,9 @@ func TestAppendAnswers(t *testing.T) {
 		"sealed with a gap: sealed":           {func(l *Ledger, a *Append) { seal(l); a.W++ }, Sealed},
 		"no such run":                         {func(_ *Ledger, a *Append) { a.Run = "other" }, Ended},
 		"another epoch":                       {func(_ *Ledger, a *Append) { a.Epoch++ }, WrongEpoch},
-		"deleted":                             {func(l *Ledger, _ *Append) { l.Delete(began) }, Deleted},
-		"deleted long ago":                    {func(l *Ledger, _ *Append) { l.Delete(began - Tombstone.Milliseconds() - 1) }, Ended},
-		"deleted and of another epoch: still": {func(l *Ledger, a *Append) { l.Delete(began); a.Epoch++ }, Deleted},
+		"deleted":                             {func(l *Ledger, _ *Append) { l.Delete(l.Meta.Epoch, began) }, Deleted},
+		"deleted long ago":                    {func(l *Ledger, _ *Append) { l.Delete(l.Meta.Epoch, began-Tombstone.Milliseconds()-1) }, Ended},
+		"deleted and of another epoch: still": {func(l *Ledger, a *Append) { l.Delete(l.Meta.Epoch, began); a.Epoch++ }, Deleted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := live(t)
@@ -212,7 +212,7 @@ func TestClaimAnswers(t *testing.T) {
 		"not yet due":        {func(l *Ledger, c *Claim) { seal(l) }, began + 1999, Lost},
 		"stale fence":        {func(_ *Ledger, c *Claim) { c.Fence-- }, lapse, Lost},
 		"no such run":        {func(_ *Ledger, c *Claim) { c.Run = "other" }, lapse, Lost},
-		"deleted":            {func(l *Ledger, _ *Claim) { l.Delete(began) }, lapse, Lost},
+		"deleted":            {func(l *Ledger, _ *Claim) { l.Delete(l.Meta.Epoch, began) }, lapse, Lost},
 		"again, answer lost": {func(l *Ledger, c *Claim) { l.Claim(*c, true, began) }, began, OK},
 		"again, by another":  {func(l *Ledger, c *Claim) { l.Claim(*c, true, began); c.Tag = next() }, began, Lost},
 		"again, decided since": {func(l *Ledger, c *Claim) {
@@ -269,7 +269,7 @@ func TestEveryLoadIsAnswered(t *testing.T) {
 				l.Trim(Trim{Epoch: l.Meta.Epoch, Base: base, FirstPage: st.Chunks, Pages: pages})
 			case 5:
 				if rapid.IntRange(0, 4).Draw(rt, "delete") == 0 {
-					l.Delete(now)
+					l.Delete(l.Meta.Epoch, now)
 					clear(states)
 				}
 			case 6:

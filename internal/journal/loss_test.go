@@ -89,7 +89,7 @@ func TestALostReplyTellsWhoStillOwns(t *testing.T) {
 
 func TestADeletedThreadIsNotMadeByItsOldCommit(t *testing.T) {
 	l, _ := begun(t)
-	l.Delete(now)
+	l.Delete(l.Meta.Epoch, now)
 	if r := l.Commit(creation(1), now); r.Result != DoneBefore || l.Exists {
 		t.Errorf("soon: %v", r.Result)
 	}

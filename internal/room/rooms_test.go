@@ -107,8 +107,8 @@ func TestDeletedThreadClosesItsMembers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.Delete(t.Context(), th.key); err != nil {
-		t.Fatal(err)
+	if res, err := j.Delete(t.Context(), th.key, th.epoch); err != nil || res != journal.OK {
+		t.Fatal(res, err)
 	}
 	m.closes(t, CloseDeleted)
 	held.closes(t, CloseDeleted)

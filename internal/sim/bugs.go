@@ -31,6 +31,7 @@ const (
 	SeqReused          Bug = "envelope numbers used again after a restart"
 	ImmortalOwner      Bug = "an owner's deadline never passes"
 	LeaseOfEdge        Bug = "deadline of the edge, not of the run"
+	DeleteByName       Bug = "delete without a look at the epoch"
 )
 
 // The bugs of an edge.
@@ -54,7 +55,7 @@ const (
 var Bugs = []Bug{
 	FenceUnchecked, SealIgnored, GuardIgnored, RevisionIgnored, CommandForgotten, AppendTwice,
 	ResetUnconditional, TrimWithoutBase, LoadTrusts, TwoFinishers, AnswerUnchecked, LogReused, SeqReused,
-	ImmortalOwner, LeaseOfEdge, TagUnchecked, PositionIsIdentity, EpochUnchecked, NoJump, MembersStay, HoleNeverFilled,
+	ImmortalOwner, LeaseOfEdge, DeleteByName, TagUnchecked, PositionIsIdentity, EpochUnchecked, NoJump, MembersStay, HoleNeverFilled,
 	SweepWithoutPatience, OwnerIgnoresFence, EndBeforeAcks, RetryAfterEvents, DoneBeforeRefused,
 	IdleNeverCompared, LossNotRestored,
 }

@@ -176,9 +176,9 @@ func (c *client) act() {
 		if w.chance(0.1) {
 			c.key, c.st = w.store.threads[w.rnd.IntN(len(w.store.threads))].key, nil
 		}
-	case w.chance(0.1):
+	case w.bug == DeleteByName, w.chance(0.1): // else that bug would seldom show
 		w.log("%s deletes %s", c.name, c.key.Thread)
-		p.delete(c.key)
+		p.delete(c.key, 0)
 	}
 }
 

@@ -206,18 +206,26 @@ func (p *proc) detach(key chat.Key, segment string, done func(result)) {
 	p.run(&conductor.Command{ID: p.command(), Key: key, Decide: conductor.DecideDetach(segment, "", &run)}, clientPatience, done)
 }
 
-// delete ends a thread's runs and then the thread.
-func (p *proc) delete(key chat.Key) {
+// delete ends a thread's runs and then the thread; once more if the thread got
+// into another epoch meanwhile.
+func (p *proc) delete(key chat.Key, born uint64) {
 	w := p.e.w
 	ask(p, nil, func() journal.Snapshot { return w.store.look(journal.Load{Key: key}) }, func(snap journal.Snapshot, ok bool) {
 		if !ok || !snap.Exists {
 			return
 		}
-		runs := snap.State(nil).Runs
-		left := len(runs)
+		st := snap.State(nil)
+		if born != 0 && st.Born != born {
+			return
+		}
+		runs, left := st.Runs, len(st.Runs)
 		gone := func(result) {
 			if left--; left <= 0 {
-				ask(p, &key, func() bool { w.store.delete(key); return true }, func(bool, bool) {})
+				ask(p, &key, func() journal.Result { return w.store.delete(key, snap.Meta.Epoch, st.Born) }, func(res journal.Result, ok bool) {
+					if ok && res == journal.Lost {
+						p.delete(key, st.Born)
+					}
+				})
 			}
 		}
 		for _, r := range runs {

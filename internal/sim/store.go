@@ -234,18 +234,29 @@ func (s *store) reset(q journal.Reset, shown uint64) journal.Result {
 	return r
 }
 
-func (s *store) delete(key chat.Key) {
+// delete deletes a thread that its deleter saw in an epoch, made by the record of
+// a tag.
+func (s *store) delete(key chat.Key, epoch, born uint64) journal.Result {
 	t := s.thread(key)
-	if !t.l.Exists {
-		return
+	if s.w.bug == DeleteByName {
+		epoch = t.l.Meta.Epoch
 	}
+	was, is := t.l.Exists, t.truth.Born
 	s.save(t)
-	t.l.Delete(s.w.now)
+	if r := t.l.Delete(epoch, s.w.now); r != journal.OK || !was {
+		s.undo = s.undo[:len(s.undo)-1]
+		s.w.count("delete too late")
+		return r
+	}
+	if is != born {
+		s.w.fail("delete: %s was deleted by one who meant the thread that was there before", key.Thread)
+	}
 	t.dead = true
 	t.truth = &chat.State{}
 	s.w.count("delete")
 	s.w.log("store: %s deleted", key.Thread)
 	s.publish(t, journal.Notice{Epoch: t.l.Meta.Epoch, Deleted: true})
+	return journal.OK
 }
 
 // claimed is the answer to a claim.

@@ -170,17 +170,17 @@ func (j *Journal) Reset(ctx context.Context, q journal.Reset) (res journal.Resul
 	return answer(res, err)
 }
 
-// Delete implements journal.Journal. A thread that is not there is no error.
-func (j *Journal) Delete(ctx context.Context, key chat.Key) error {
-	return j.decide(ctx, key, func(t *thread) (bool, *journal.Notice) {
-		if !t.ledger.Exists {
+// Delete implements journal.Journal.
+func (j *Journal) Delete(ctx context.Context, key chat.Key, epoch uint64) (res journal.Result, err error) {
+	err = j.decide(ctx, key, func(t *thread) (bool, *journal.Notice) {
+		was, m := t.ledger.Exists, t.ledger.Meta
+		if res = t.ledger.Delete(epoch, j.now()); res != journal.OK || !was {
 			return false, nil
 		}
-		m := t.ledger.Meta
-		t.ledger.Delete(j.now())
 		t.tail = nil
 		return true, &journal.Notice{Epoch: m.Epoch, Rev: m.Rev, Deleted: true}
 	})
+	return answer(res, err)
 }
 
 // Claim implements journal.Journal.

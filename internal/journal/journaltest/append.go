@@ -129,7 +129,7 @@ var appendCases = []testCase{
 	{"deleted: an append to a deleted thread", func(b *bench) {
 		th := b.thread()
 		a := th.start("run", "edge-1")
-		b.no(th.j.Delete(b.ctx, th.key))
+		th.delete()
 		a.must(journal.Deleted, a.write("one"))
 	}},
 	{"F50 a write over a limit is refused whole and changes nothing", func(b *bench) {

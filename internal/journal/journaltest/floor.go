@@ -183,7 +183,7 @@ var floorCases = []testCase{
 		s, err := th.j.Load(b.ctx, journal.Load{Key: th.key, IDs: []string{id(0)}})
 		b.no(err)
 		b.equal("index of an archived message", s.Nodes, map[string]chat.Node{id(0): {Role: chat.User}})
-		b.no(th.j.Delete(b.ctx, th.key))
+		th.delete()
 		b.Advance(journal.Tombstone / 2)
 		th.create()
 		b.equal("archives of a thread made again", len(th.state().Archives), 0)
@@ -275,8 +275,8 @@ var epochCases = []testCase{
 		a := th.start("run", "edge-1")
 		a.say("one")
 		old := th.load().Meta
-		b.no(th.j.Delete(b.ctx, th.key))
-		b.no(b.Hubs[1].Delete(b.ctx, th.key))
+		th.delete()
+		th.through(b.Hubs[1]).delete()
 		s := th.through(b.Hubs[1]).loadFrom(journal.Cursor{Epoch: old.Epoch, Pos: old.Pos, Tag: old.Tag})
 		b.equal("exists, deleted, continues", [3]bool{s.Exists, s.Deleted, s.Continues}, [3]bool{false, true, false})
 		th.must(journal.Deleted, th.decision(opening()))
@@ -298,9 +298,36 @@ var epochCases = []testCase{
 		th.start("run", "edge-1").say("new")
 		th.state()
 	}},
+	{"a delete meant for a thread spares one that was made again, and one in another epoch", func(b *bench) {
+		th := b.thread()
+		lost := func(epoch uint64) {
+			b.Helper()
+			for _, j := range b.Hubs[:2] {
+				res, err := j.Delete(b.ctx, th.key, epoch)
+				b.no(err)
+				b.equal("delete", res, journal.Lost)
+			}
+			b.equal("exists", th.load().Exists, true)
+		}
+		first := th.epoch
+		lost(first + 1)
+		th.delete()
+		th.create()
+		lost(first)
+		st := *th.state()
+		q := journal.Reset{Key: th.key, Seen: journal.Cursor{Epoch: th.epoch, Pos: st.Pos, Tag: st.Tag}, NewEpoch: tag(), Tag: tag()}
+		st.Pos, st.Tag = st.Pos+journal.PositionJump, tag()
+		q.Base = &st
+		_, err := th.j.Reset(b.ctx, q)
+		b.no(err)
+		lost(th.epoch)
+		th.epoch = q.NewEpoch
+		th.delete()
+		b.equal("exists", th.load().Exists, false)
+	}},
 	{"a tombstone is forgotten after 24 h", func(b *bench) {
 		th := b.thread()
-		b.no(th.j.Delete(b.ctx, th.key))
+		th.delete()
 		b.Advance(journal.Tombstone + journal.OwnerDeadline)
 		b.equal("deleted", th.load().Deleted, false)
 		th.must(journal.WrongEpoch, th.decision(opening()))
@@ -321,7 +348,7 @@ var epochCases = []testCase{
 			b.equal("trim", th.trim(th.state()), journal.OK)
 			a.say("three")
 			gone := b.thread()
-			b.no(gone.j.Delete(b.ctx, gone.key))
+			gone.delete()
 			before, meta := b.json(th.state()), th.load().Meta
 			b.Hubs = b.Restart(b.T, how)
 			th.j, gone.j = b.Hubs[0], b.Hubs[0]

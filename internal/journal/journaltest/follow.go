@@ -88,7 +88,8 @@ var followCases = []testCase{
 		n := next()
 		b.equal("reset", n.Reset, true)
 		b.equal("new epoch", n.Epoch, q.NewEpoch)
-		b.no(th.j.Delete(b.ctx, th.key))
+		th.epoch = q.NewEpoch
+		th.delete()
 		b.equal("deleted", next().Deleted, true)
 	}},
 	{"writes that store nothing are not told of", func(b *bench) {

@@ -86,8 +86,13 @@ func (m *model) step() {
 		if m.draw("reset or delete", 3) > 0 {
 			m.reset()
 		} else {
-			m.b.no(m.hub().Delete(m.b.ctx, m.key))
-			m.ledger.Delete(m.now)
+			epoch := m.ledger.Meta.Epoch
+			if m.draw("the epoch of a delete", 4) == 0 {
+				epoch++
+			}
+			got, err := m.hub().Delete(m.b.ctx, m.key, epoch)
+			m.b.no(err)
+			m.b.equal("delete", got, m.ledger.Delete(epoch, m.now))
 		}
 	case 17:
 		m.restart()

@@ -209,7 +209,7 @@ var ownerCases = []testCase{
 		th, gone := b.thread(), b.thread()
 		th.start("run", "edge-1").end()
 		gone.start("gone", "edge-1")
-		b.no(gone.j.Delete(b.ctx, gone.key))
+		gone.delete()
 		b.Advance(2 * journal.OwnerDeadline)
 		b.equal("due", len(b.due(0)), 0)
 	}},
@@ -283,7 +283,7 @@ var ownerCases = []testCase{
 		b.equal("due without a rest", b.idle(), 0)
 		b.equal("rest again", rest(now), journal.OK)
 		b.equal("due again", b.idle(), 1)
-		b.no(th.j.Delete(b.ctx, th.key))
+		th.delete()
 		b.equal("due when deleted", b.idle(), 0)
 	}},
 }

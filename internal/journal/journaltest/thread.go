@@ -42,6 +42,14 @@ func (th *thread) create() {
 	th.must(journal.Done, th.decision(opening()))
 }
 
+// delete deletes the thread as it was last seen.
+func (th *thread) delete() {
+	th.b.Helper()
+	res, err := th.j.Delete(th.b.ctx, th.key, th.epoch)
+	th.b.no(err)
+	th.b.equal("delete", res, journal.OK)
+}
+
 // decision is a commit of entries at what the thread was last seen to be.
 func (th *thread) decision(entries ...chat.Entry) journal.Commit {
 	return journal.Commit{

@@ -54,7 +54,7 @@ func TestWhatFreesMemoryIsDoneInAFullRedis(t *testing.T) {
 	if _, err := j.Roster().Edges(t.Context()); err != nil {
 		t.Errorf("F10 nobody is told which edges live: %v", err)
 	}
-	if err := j.Delete(t.Context(), theKey); err != nil {
-		t.Errorf("F10 a thread is not deleted: %v", err)
+	if res, err := j.Delete(t.Context(), theKey, snap.Meta.Epoch); err != nil || res != journal.OK {
+		t.Errorf("F10 a thread is not deleted: %s, %v", res, err)
 	}
 }

@@ -56,20 +56,19 @@ func (j *Journal) Reset(ctx context.Context, q journal.Reset) (journal.Result, e
 	return okOrLost(j.lane(k).do(ctx, resetScript, len(base), names, []byte(head), base, k.name, k.channel))
 }
 
-// Delete implements journal.Journal. A thread that is not there is no error.
-func (j *Journal) Delete(ctx context.Context, key chat.Key) error {
+// Delete implements journal.Journal.
+func (j *Journal) Delete(ctx context.Context, key chat.Key, epoch uint64) (journal.Result, error) {
 	k, err := j.enter(ctx, key)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer j.leave()
-	head := packer(nil).u48(j.shift()).u8(j.publish(0)).u48(uint64(journal.Tombstone.Milliseconds())).u16(j.schema)
+	head := packer(nil).u64(epoch).u48(j.shift()).u8(j.publish(0)).u48(uint64(journal.Tombstone.Milliseconds())).u16(j.schema)
 	names := []string{
 		k.meta, k.stream, k.base, k.pages, k.nodes, j.keys.due(k.partition), j.keys.idle(k.partition),
 		j.keys.segment(k.partition), k.segments,
 	}
-	_, err = okOrLost(j.lane(k).do(ctx, deleteScript, 0, names, []byte(head), k.name, k.channel))
-	return err
+	return okOrLost(j.lane(k).do(ctx, deleteScript, 0, names, []byte(head), k.name, k.channel))
 }
 
 // Pages implements journal.Journal. Pages that are not there are left out.

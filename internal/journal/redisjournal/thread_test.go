@@ -86,8 +86,8 @@ func TestF60DeletedThreadLeavesNothingForEver(t *testing.T) {
 		} else {
 			ended(t, j, key)
 		}
-		if err := j.Delete(t.Context(), key); err != nil {
-			t.Fatal(err)
+		if res, err := j.Delete(t.Context(), key, 7); err != nil || res != journal.OK {
+			t.Fatal(res, err)
 		}
 	}
 	c := server.Client()
@@ -177,7 +177,10 @@ func TestOlderWriterIsRefused(t *testing.T) {
 			_, _, _, err := older.Claim(t.Context(), journal.Claim{Key: theKey, Run: "run", Fence: 1, Owner: "x", Living: true, Tag: 5})
 			return err
 		},
-		"delete": func() error { return older.Delete(t.Context(), theKey) },
+		"delete": func() error {
+			_, err := older.Delete(t.Context(), theKey, 7)
+			return err
+		},
 	} {
 		if err := f(); err == nil || !strings.Contains(err.Error(), "upgrade this edge") {
 			t.Errorf("%s: %v", name, err)

@@ -4,11 +4,12 @@
 -- KEYS: meta, stream, base, pages, nodes, due, idle, segments by id, segments
 -- of the thread. ARGV: head, name, channel.
 local spill, call, pack, unpack, sub = unpack, redis.call, struct.pack, struct.unpack, string.sub
-local shift, publish, tombstone, schema = unpack('>I6BI6c2', ARGV[1])
+local epoch, shift, publish, tombstone, schema = unpack('>c8I6BI6c2', ARGV[1])
 local name = ARGV[2]
 local m = call('HMGET', KEYS[1], 'h', 'c', 'd')
 local c = m[2]
 if not m[1] or m[3] then return 'O' end
+if sub(c, 1, 8) ~= epoch then return 'N' end
 if sub(c, 49, 50) ~= schema and unpack('>I2', c, 49) > unpack('>I2', schema) then
   return 'V' .. sub(c, 49, 50)
 end
