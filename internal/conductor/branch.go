@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -261,34 +260,12 @@ func (c *Conductor) DecideQuestion(ctx context.Context, p identity.Principal, th
 }
 
 // Messages returns the messages with the ordinals [from, to) of a thread, on all
-// branches and in the order of their records.
+// branches and in the order of their records, or ErrPages.
 func (c *Conductor) Messages(ctx context.Context, key chat.Key, st *chat.State, from, to int) ([]*chat.Message, error) {
-	from, to = max(0, from), min(to, st.Count())
-	if from >= to {
-		return nil, nil
-	}
-	stored := st.Chunks * chat.ChunkSize
-	if from >= stored {
-		return st.Tail[from-stored : to-stored : to-stored], nil
-	}
-	first, last := from/chat.ChunkSize, (min(to, stored)+chat.ChunkSize-1)/chat.ChunkSize
-	list, err := c.j.Pages(ctx, key, first, last)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrPages, err)
-	}
-	if len(list) != (last-first)*chat.ChunkSize {
-		return nil, fmt.Errorf("%w: %d messages on %d pages", ErrPages, len(list), last-first)
-	}
-	list = slices.Clip(list)
-	if to > stored {
-		list = append(list, st.Tail[:to-stored]...)
-	}
-	skip := first * chat.ChunkSize
-	return list[from-skip : to-skip : to-skip], nil
+	o := c.older(key, st)
+	defer o.close()
+	return o.messages(ctx, st, from, to)
 }
-
-// ErrPages: older messages cannot be read.
-var ErrPages = errors.New("older messages cannot be read")
 
 // Ordinal finds a message by its id, or chat.ErrNoMessage.
 func (c *Conductor) Ordinal(ctx context.Context, key chat.Key, st *chat.State, id string) (int, error) {
@@ -313,8 +290,10 @@ const searchPages = 8
 func (c *Conductor) search(ctx context.Context, key chat.Key, st *chat.State, is func(*chat.Message) bool) (int, *chat.Message, error) {
 	to := st.Count()
 	from := st.Chunks * chat.ChunkSize
+	o := c.older(key, st)
+	defer o.close()
 	for {
-		list, err := c.Messages(ctx, key, st, from, to)
+		list, err := o.messages(ctx, st, from, to)
 		if err != nil {
 			return 0, nil, err
 		}

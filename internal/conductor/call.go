@@ -86,8 +86,10 @@ func (c *Conductor) branch(ctx context.Context, key chat.Key, st *chat.State, ru
 		}
 	}
 	take(st.Tail)
+	o := c.older(key, st)
+	defer o.close()
 	for page := st.Chunks - 1; page >= 0 && wanted != "" && (limit < 0 || len(path) <= limit); page-- {
-		list, err := c.j.Pages(ctx, key, page, page+1)
+		list, err := o.pages(ctx, page, page+1)
 		if err != nil {
 			return nil, err
 		}
@@ -107,15 +109,17 @@ const maxHidden = 5_000
 // at most maxHidden messages further back.
 func (c *Conductor) History(ctx context.Context, key chat.Key, st *chat.State, limit int) ([]*chat.Message, error) {
 	list := st.Tail
+	o := c.older(key, st)
+	defer o.close()
 	for page := st.Chunks - 1; page >= 0 && len(list) < limit+maxHidden; page-- {
 		if len(chat.View(list)) >= limit && chat.Whole(list) {
 			break
 		}
-		older, err := c.j.Pages(ctx, key, page, page+1)
+		further, err := o.pages(ctx, page, page+1)
 		if err != nil {
 			return nil, err
 		}
-		list = append(older[:len(older):len(older)], list...)
+		list = append(further, list...)
 	}
 	view := chat.View(list)
 	return view[max(0, len(view)-limit):], nil

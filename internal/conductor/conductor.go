@@ -30,6 +30,11 @@ type Realm struct {
 	MaxRuns, MaxClientRuns int
 	// SameUpstream gives an agent our thread id instead of one per branch.
 	SameUpstream bool
+	// ArchiveAfter is how long after its newest message a thread's older ones are
+	// archived, if it has more than ArchiveOver in the journal; 0 is never, and
+	// DefaultArchiveOver.
+	ArchiveAfter time.Duration
+	ArchiveOver  int
 }
 
 // Options are what a conductor needs beside its journal and rooms.
@@ -47,8 +52,8 @@ type Options struct {
 	// Edge is what this edge tells the others of itself; Boot, Runs and Draining
 	// are filled in. Nil tells nothing.
 	Edge func() journal.Edge
-	// BeatEvery and SweepEvery default to 2 s and 1 s.
-	BeatEvery, SweepEvery time.Duration
+	// BeatEvery, SweepEvery and TidyEvery default to 2 s, 1 s and 10 min.
+	BeatEvery, SweepEvery, TidyEvery time.Duration
 	// CommandTimeout bounds how long a command tries (default 15 s).
 	CommandTimeout time.Duration
 }
@@ -80,6 +85,10 @@ type Conductor struct {
 	unheard atomic.Pointer[map[attempt]int64]
 	// beats and looks belong to the goroutines that do so.
 	beats, looks outage
+	// archiving is true while this edge archives a thread, which is one at a time;
+	// archives belongs to who has set it.
+	archiving        atomic.Bool
+	archives, tidies outage
 }
 
 // attempt is one owner's hold of a run.
@@ -97,6 +106,9 @@ func New(j journal.Journal, rooms *room.Rooms, o Options) *Conductor {
 	if o.SweepEvery == 0 {
 		o.SweepEvery = time.Second
 	}
+	if o.TidyEvery == 0 {
+		o.TidyEvery = 10 * time.Minute
+	}
 	if o.CommandTimeout == 0 {
 		o.CommandTimeout = 15 * time.Second
 	}
@@ -107,13 +119,16 @@ func New(j journal.Journal, rooms *room.Rooms, o Options) *Conductor {
 	c := &Conductor{j: j, rooms: rooms, o: o, ctx: ctx, end: end, runners: make(map[attempt]*runner), took: make(map[runKey]int64), kick: make(chan struct{}, 1)}
 	c.beats.what = "the journal did not take this edge's heartbeat"
 	c.looks.what = "the journal did not say what is due"
+	c.archives.what = "a thread could not be archived"
+	c.tidies.what = "archives that nobody needs could not be looked for"
 	c.fleet.Store(&Fleet{})
 	c.lease.Store(o.Now())
 	c.unheard.Store(new(map[attempt]int64))
 	c.sweep.Reach = c.reach
-	c.wg.Add(2)
+	c.wg.Add(3)
 	go c.every(o.BeatEvery, c.kick, c.beat)
 	go c.every(o.SweepEvery, nil, c.look)
+	go c.every(o.TidyEvery, nil, c.tidy)
 	return c
 }
 

@@ -10,9 +10,10 @@ import (
 	"github.com/parlance-gateway/parlance/internal/journal"
 )
 
-// Delete ends a thread's runs and then the thread. It returns the ids of the
-// attachments that the thread's messages named. A thread that somebody has made
-// anew meanwhile is spared.
+// Delete ends a thread's runs and then the thread, with its archives. It returns
+// the ids of the attachments that the thread's messages named. A thread that
+// somebody has made anew meanwhile is spared. It fails with ErrPages while the
+// storage of its archives does not answer.
 func (c *Conductor) Delete(ctx context.Context, p identity.Principal, thread string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*c.o.CommandTimeout)
 	defer cancel()
@@ -26,7 +27,10 @@ func (c *Conductor) Delete(ctx context.Context, p identity.Principal, thread str
 		files, res, err := c.deleteIn(ctx, p, key, st, epoch)
 		switch {
 		case err == nil && res == journal.OK:
+			c.dropArchives(ctx, key, st)
 			return files, nil
+		case errors.Is(err, ErrPages):
+			return nil, err
 		case err != nil && (errors.Is(err, journal.ErrClosed) || !sleep(ctx, &pause)):
 			return nil, err
 		}
@@ -34,7 +38,7 @@ func (c *Conductor) Delete(ctx context.Context, p identity.Principal, thread str
 		st, epoch, err = c.view(ctx, p, identity.Delete, key)
 		switch {
 		case errors.Is(err, chat.ErrNoThread):
-			return files, nil
+			return files, nil // whoever tidies finds its archives
 		case err != nil:
 			return nil, err
 		case st.Born != born:
@@ -51,17 +55,12 @@ func (c *Conductor) deleteIn(ctx context.Context, p identity.Principal, key chat
 			return nil, 0, err
 		}
 	}
-	messages := st.Tail
-	for page := st.Chunks; ; page-- {
-		for _, m := range messages {
-			for _, a := range m.Attachments {
-				files = append(files, a.ID)
-			}
-		}
-		if page == 0 {
-			break
-		}
-		if messages, err = c.j.Pages(ctx, key, page-1, page); err != nil {
+	if files, err = c.filesOf(ctx, key, st); err != nil {
+		return nil, 0, err
+	}
+	// From here on its archives may be nobody's.
+	for _, a := range st.Archives {
+		if err := c.loosen(ctx, loose{Key: key, At: c.o.Now()}, a.Blob); err != nil {
 			return nil, 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 	}

@@ -30,12 +30,17 @@ func (c *Conductor) trimNow(ctx context.Context, key chat.Key) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	snap, err := c.j.Load(ctx, journal.Load{Key: key})
-	if err != nil || !snap.Exists || snap.Meta.Pos == snap.Meta.Floor {
+	if err != nil || !snap.Exists {
 		return err
 	}
 	st := snap.State(nil)
+	if snap.Meta.Pos == snap.Meta.Floor {
+		return c.rest(ctx, key, snap.Meta, st)
+	}
 	first := st.Chunks
 	base, pages := st.Compact()
-	_, err = c.j.Trim(ctx, journal.Trim{Key: key, Epoch: snap.Meta.Epoch, Base: base, FirstPage: first, Pages: pages})
+	_, err = c.j.Trim(ctx, journal.Trim{
+		Key: key, Epoch: snap.Meta.Epoch, Base: base, FirstPage: first, Pages: pages, Rest: c.restUntil(key.Realm, base),
+	})
 	return err
 }
