@@ -478,6 +478,15 @@ type Shelf interface {
 	List(ctx context.Context, realm, kind, owner, after string, limit int) ([]Value, error)
 }
 
+// Prompt is an ability: to tell a follower that is quick, such as a room, without
+// a queue and a goroutine in between.
+type Prompt interface {
+	// FollowPromptly is Follow for an f that only computes: it may be called by
+	// several goroutines, is called by one that has others to tell, and must
+	// neither block nor call the journal.
+	FollowPromptly(key chat.Key, f func(Notice)) (stop func())
+}
+
 // Blobs holds what is too large for a record. Ids are minted by the caller,
 // unguessable, and name nothing else.
 type Blobs interface {

@@ -82,7 +82,7 @@ func knows(s *redistest.Server, command string) bool {
 	return len(v) == 1 && v[0] != nil
 }
 
-var refused = regexp.MustCompile("no permissions|can't access|not allowed")
+var refused = regexp.MustCompile("(?i)no permissions|can't access|not allowed")
 
 func user(name, password string) func() (string, string) {
 	return func() (string, string) { return name, password }

@@ -3,6 +3,7 @@
 package redistest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -73,6 +74,10 @@ func (s *Server) Dir() string { return s.dir }
 // Pid is the process id.
 func (s *Server) Pid() int { return s.cmd.Process.Pid }
 
+// binary is the server's program: redis-server, or what $PARLANCE_REDIS says, such
+// as valkey-server.
+func binary() string { return cmp.Or(os.Getenv("PARLANCE_REDIS"), "redis-server") }
+
 // Run starts the server again, on the same port and folder.
 func (s *Server) Run() {
 	s.t.Helper()
@@ -98,10 +103,10 @@ func (s *Server) Run() {
 		s.t.Fatal(err)
 	}
 	defer log.Close()
-	s.cmd = exec.Command("redis-server", args...)
+	s.cmd = exec.Command(binary(), args...)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	if err := s.cmd.Start(); err != nil {
-		s.t.Fatalf("redis-server: %v (Debian's package redis-server has it)", err)
+		s.t.Fatalf("%s: %v (Debian's package redis-server has it)", binary(), err)
 	}
 	s.gone = make(chan struct{})
 	go func(c *exec.Cmd, gone chan struct{}) {
@@ -124,9 +129,9 @@ func (s *Server) await(ok func(context.Context, *redis.Client) bool) {
 	for !ok(ctx, c) {
 		select {
 		case <-s.gone:
-			s.t.Fatalf("redis-server ended:\n%s", s.Log())
+			s.t.Fatalf("%s ended:\n%s", binary(), s.Log())
 		case <-ctx.Done():
-			s.t.Fatalf("redis-server did not come to where it should:\n%s", s.Log())
+			s.t.Fatalf("%s did not come to where it should:\n%s", binary(), s.Log())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
