@@ -173,19 +173,18 @@ func (k *checker) said(a *attempt, entries []chat.Entry) {
 	t := k.w.store.thread(a.o.Key)
 	m, live := t.l.Meta.Runs[a.o.Run]
 	if live && m.Fence == a.o.Fence {
+		a.orphan = 0
 		return
 	}
 	// The run is another's or has ended: the owner hears of it by its next
 	// append or beat, while its link is well.
 	e := a.p.e
-	key := "late/" + a.o.Run + "/" + a.p.boot
 	if e.cut || k.w.store.down {
 		return
 	}
-	since, ok := k.orphaned[key]
-	if !ok {
-		k.orphaned[key] = uint64(k.w.now)
-	} else if k.w.now-max(int64(since), e.whole, k.w.store.upSince) > 4000 {
+	if a.orphan == 0 {
+		a.orphan = k.w.now
+	} else if k.w.now-max(a.orphan, e.whole, k.w.store.upSince) > 4000 {
 		k.w.fail("fence: the agent of %s still speaks 4 s after its edge lost the run", a.o.Run)
 	}
 }

@@ -24,6 +24,9 @@ type attempt struct {
 	born  uint64
 	call  *script
 	wake  int64
+	// orphan is since when the agent has spoken although the run is lost; 0 is
+	// not at all.
+	orphan int64
 }
 
 // own begins an attempt.
