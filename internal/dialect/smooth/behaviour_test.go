@@ -313,6 +313,22 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+func TestDrainLeavesWhatWaits(t *testing.T) {
+	s := serve(t, nil)
+	s.agent.says(call("request_identity_intake", `{"fields":[{"key":"email","required":true}]}`), text("x"))
+	c := s.dial("ann")
+	session := c.session(`,"supports":["identity_form"]`).text("data.sessionId")
+	c.say(session, "q", "hi")
+	c.until("interaction_required")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	s.hub.Drain(ctx, 0)
+	<-c.done
+	if ctx.Err() != nil || websocket.CloseStatus(c.closed) != websocket.StatusGoingAway {
+		t.Errorf("SMO-159 a turn that waits holds no drain up: %v", c.closed)
+	}
+}
+
 func TestRateLimit(t *testing.T) {
 	c := serve(t, func(e *edge.Site) { e.Rules.CommandsPerSecond, e.Rules.CommandBurst = 0.001, 2 }).dial("")
 	for range 3 {

@@ -69,6 +69,13 @@ func (c *conn) busy() bool {
 	return c.turn != nil
 }
 
+// working says that a turn runs here and does not wait for its person.
+func (c *conn) working() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.turn != nil && !c.turn.waits
+}
+
 // hold notes that the connection uses a session, which keeps it active.
 func (c *conn) hold(s *session) {
 	c.mu.Lock()

@@ -48,6 +48,8 @@ const (
 	// silence is how long a connection may be silent before it is pinged, and
 	// then again until it is given up.
 	silence = 45 * time.Second
+	// farewell is how long clients have to hear that the server goes away.
+	farewell = 250 * time.Millisecond
 	// commandTimeout bounds one action.
 	commandTimeout = 30 * time.Second
 	// callHold is how long the frame of a tool call waits for the card that its

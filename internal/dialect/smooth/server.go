@@ -238,8 +238,8 @@ func (s *Server) sweep() {
 }
 
 // Drain lets nobody in, and closes the connections over the spread, each once
-// its turn has ended; when ctx ends, those that are left. Frames are answered
-// all the while.
+// its turn has ended or waits for its person, which it does without a process
+// too; when ctx ends, those that are left. Frames are answered all the while.
 func (s *Server) Drain(ctx context.Context, spread time.Duration) {
 	s.mu.Lock()
 	s.draining = true
@@ -257,7 +257,7 @@ func (s *Server) Drain(ctx context.Context, spread time.Duration) {
 	for len(left) > 0 && ctx.Err() == nil {
 		kept := left[:0]
 		for n, c := range left {
-			if n >= share || c.busy() {
+			if n >= share || c.working() {
 				kept = append(kept, c)
 				continue
 			}
@@ -271,6 +271,10 @@ func (s *Server) Drain(ctx context.Context, spread time.Duration) {
 	}
 	for _, c := range left {
 		c.out.close(websocket.StatusGoingAway, "the server goes away")
+	}
+	// What was said last gets a moment to leave.
+	for end := time.Now().Add(farewell); s.Connections() > 0 && time.Now().Before(end); {
+		<-t.C
 	}
 }
 

@@ -75,6 +75,7 @@ func (c *conn) resume(thread string, run, shown *chat.Run, live []any, supports 
 		t.startTimers(cfg)
 	}
 	if shown != nil && shown.Status == chat.RunSuspended {
+		t.waits = true
 		t.park(shown)
 	}
 	c.server.know(t)

@@ -33,6 +33,7 @@ type turn struct {
 	escalate      bool
 	response      map[string]jsontext.Value
 	begun         bool // a token was sent
+	waits         bool // for its person
 	beat, release *time.Timer
 }
 
@@ -105,6 +106,7 @@ func (t *turn) show(e *Encoded) {
 		return
 	}
 	at := e.rec.At
+	t.waits = e.run.Status == chat.RunSuspended
 	t.note(e)
 	switch b := e.rec.Body.(type) {
 	case *chat.DeltaBody:
