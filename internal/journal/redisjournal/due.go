@@ -60,7 +60,8 @@ func (j *Journal) Due(ctx context.Context, limit int) ([]journal.DueItem, error)
 }
 
 // dueSome is Due for the partitions of one master, by its clock: one pipeline
-// asks them all, a second reads what is due.
+// asks them all, a second reads what is due. A master that takes no writes has
+// not been told that the owners of its runs live, so it says nothing of them.
 func (j *Journal) dueSome(ctx context.Context, partitions []int, limit int) ([]found, error) {
 	node, err := nodeOf(ctx, j.link.read, j.keys.due(partitions[0]))
 	if err != nil {
@@ -79,12 +80,18 @@ func (j *Journal) dueSome(ctx context.Context, partitions []int, limit int) ([]f
 	if err != nil {
 		return nil, err
 	}
-	due := all[:0]
+	due, lapsed := all[:0], false
 	for _, f := range all {
 		i := &f.item
 		i.Lapsed = i.Run != "" && i.Meta.Lapsed(now)
 		if i.Run == "" || i.Lapsed || i.Meta.Due != 0 && i.Meta.Due <= now {
 			due = append(due, f)
+			lapsed = lapsed || i.Lapsed
+		}
+	}
+	if lapsed {
+		if err := j.link.touch(ctx, node, j.keys.due(partitions[0])); err != nil {
+			return nil, fmt.Errorf("redisjournal: due: %w", err)
 		}
 	}
 	return due, nil

@@ -2,6 +2,7 @@ package redisjournal
 
 import (
 	"testing"
+	"time"
 
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/journal"
@@ -46,6 +47,31 @@ func TestDueGoesOnWhateverStandsInItsWay(t *testing.T) {
 			}
 			if err := j.Leave(t.Context(), "edge"); err != nil {
 				t.Errorf("leave: %v", err)
+			}
+		})
+	}
+}
+
+// F5, F10: a store that takes no writes has not been told that a run's owner
+// lives. That the deadline has passed meanwhile is nobody's end.
+func TestNothingHasLapsedInARedisThatTakesNoWrites(t *testing.T) {
+	for name, refuse := range map[string][2]string{
+		"F5 for want of replicas":        {"min-replicas-to-write", "1"},
+		"F10 because its memory is full": {"maxmemory", "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, c := redistest.Start(t), newClock()
+			j := mustOpen(t, Options{Addresses: []string{s.Addr()}, Shift: c.shift})
+			mustCommit(t, j, opening(theKey))
+			c.Advance(journal.OwnerDeadline + time.Second)
+			s.Do("CONFIG", "SET", refuse[0], refuse[1])
+			if items, err := j.Due(t.Context(), 10); err == nil || len(items) > 0 {
+				t.Errorf("due are %+v, %v", items, err)
+			}
+			s.Do("CONFIG", "SET", refuse[0], "0")
+			if items, err := j.Due(t.Context(), 10); err != nil || len(items) != 1 || !items[0].Lapsed {
+				t.Errorf("due are %+v, %v", items, err)
 			}
 		})
 	}

@@ -36,7 +36,18 @@ func TestWhatFreesMemoryIsDoneInAFullRedis(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	living := threadKey("living")
+	owned := []journal.Owned{{Key: living, Run: "run", Fence: mustCommit(t, j, opening(living)).Fences["run"]}}
+	if err := j.Roster().Announce(t.Context(), journal.Edge{Boot: "edge", Name: "one"}); err != nil {
+		t.Fatal(err)
+	}
 	s.Do("CONFIG", "SET", "maxmemory", "1")
+	if lost, err := j.Beat(t.Context(), "edge", owned); err != nil || len(lost) > 0 {
+		t.Errorf("F10 an edge cannot say that it lives: %v, %v", lost, err)
+	}
+	if err := j.Roster().Announce(t.Context(), journal.Edge{Boot: "edge", Name: "one", Rooms: 1}); err != nil {
+		t.Errorf("F10 an edge cannot say what it is: %v", err)
+	}
 	if _, err := j.Commit(t.Context(), opening(threadKey("more"))); err == nil {
 		t.Error("F10 more was taken")
 	}

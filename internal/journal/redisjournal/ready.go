@@ -126,9 +126,8 @@ func (j *Journal) inspect(ctx context.Context) (problems, warnings []string) {
 	return slices.Compact(problems), slices.Compact(warnings)
 }
 
-// takesWrites asks each master for a script that might write and has nothing to:
-// one that is full, or may not write for want of its disk or of replicas, refuses
-// it, and says nothing of that by INFO.
+// takesWrites asks each master whether it takes writes: one that is full, or may
+// not write for want of its disk or of replicas, says nothing of that by INFO.
 func (j *Journal) takesWrites(ctx context.Context) error {
 	asked := map[redis.UniversalClient]bool{}
 	for p := range j.keys.partitions() {
@@ -141,13 +140,20 @@ func (j *Journal) takesWrites(ctx context.Context) error {
 			continue
 		}
 		asked[node] = true
-		err = j.link.run(ctx, node, beatScript, []string{due}, []byte(packer(nil).u48(0).flag(false)), "").Err()
-		// A slot on its way from one master to another is no fault of either.
-		if err != nil && !redis.HasErrorPrefix(err, "MOVED") && !redis.HasErrorPrefix(err, "ASK") {
+		if err := j.link.touch(ctx, node, due); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// touch asks a server, that of a key, for a script that might write.
+func (l *link) touch(ctx context.Context, node redis.UniversalClient, key string) error {
+	err := l.run(ctx, node, touchScript, []string{key}).Err()
+	if redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") {
+		return nil // a slot on its way from one master to another is no fault of either
+	}
+	return err
 }
 
 // server is what one says of itself.

@@ -34,6 +34,7 @@ var (
 	claimScript  = load("claim")
 	beatScript   = load("beat")
 	forgetScript = load("forget")
+	touchScript  = load("touch")
 )
 
 // call is a script with its keys and arguments, as a command.

@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- An edge lives for another while, or with leave no longer. Answers 'N' if it
 -- was not known. KEYS: edges by boot, boots by deadline. ARGV: shift, boot,
 -- what it says of itself or "", milliseconds it lives, milliseconds it is

@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- An edge's runs of one partition get a new deadline (journal.Ledger.Renew), or
 -- with leave none. Answers 1 for each run that is still the edge's, else 0.
 -- KEYS: due, then the runs' metas. ARGV: head, boot, then for each run its
