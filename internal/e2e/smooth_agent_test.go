@@ -272,6 +272,8 @@ func (s *scene) line(i line, n int) bool {
 			<-s.r.Context().Done()
 		}
 		return false
+	case "cut": // the body ends without a word
+		return false
 	case "fail":
 		if i.Name == "AGENT_UNAVAILABLE" && !s.started {
 			http.Error(s.w, i.Text, http.StatusServiceUnavailable)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,6 +33,8 @@ type step struct {
 	// On names the connection; it is opened at Edge when it is named first.
 	On   string `json:"on"`
 	Edge int    `json:"edge"`
+	// Skip are types of frames that may come at any place.
+	Skip []string `json:"skip"`
 	// Drop cuts the connection, Silent says that nothing more has come over it,
 	// Closed that it ends with that code.
 	Drop   bool `json:"drop"`
@@ -181,7 +184,7 @@ func (p *play) step(s step) error {
 		if s.Send != nil {
 			o.send(fill(s.Send, p.vars).(map[string]any))
 		}
-		err := p.expect(o, s.Expect)
+		err := p.expect(o, s)
 		if err == nil {
 			break
 		}
@@ -232,11 +235,11 @@ func (p *play) given(want map[string]any) error {
 	return nil
 }
 
-func (p *play) expect(o *operator, list []matcher) error {
+func (p *play) expect(o *operator, s step) error {
 	var held card
-	for _, m := range list {
+	for _, m := range s.Expect {
 		var err error
-		if held, err = p.match(o, m, held); err != nil {
+		if held, err = p.match(o, m, held, s.Skip); err != nil {
 			return err
 		}
 	}
@@ -248,12 +251,12 @@ func (p *play) expect(o *operator, list []matcher) error {
 
 // match takes the frames of one matcher; what it returns is one that it does not
 // take any more.
-func (p *play) match(o *operator, m matcher, held card) (card, error) {
+func (p *play) match(o *operator, m matcher, held card, skip []string) (card, error) {
 	sum := ""
 	for n := 0; ; n++ {
 		f := held
 		held = nil
-		for f == nil || f.kind() == "keepalive" || f.kind() == "pong" && m.Type != "pong" {
+		for f == nil || f.kind() == "keepalive" || f.kind() == "pong" && m.Type != "pong" || slices.Contains(skip, f.kind()) {
 			if f = o.next(); f == nil {
 				return nil, fmt.Errorf("waiting for %s: the connection: %w", m.Type, o.why())
 			}
