@@ -71,6 +71,10 @@ type Agent struct {
 	// of such a name is refused.
 	Tools []string `json:"tools,omitempty"`
 
+	// Tools whose calls wait for a person's approval, where the agent does not
+	// ask itself; `*` stands for any characters.
+	ConfirmTools []string `json:"confirm_tools,omitempty"`
+
 	// Allows to call the agent again if the process was lost before the first
 	// event of the answer.
 	Retry bool `json:"retry,omitempty"`
@@ -219,6 +223,7 @@ func (h *Handler) makeAGUI(a *Agent, name string) (agent.Agent, error) {
 		Forwarded:      jsontext.Value(a.Forward),
 		Retry:          a.Retry,
 		Tools:          a.Tools,
+		Confirm:        a.ConfirmTools,
 		Log:            slog.New(agentLog).With("realm", h.site.Realm, "agent", name),
 	}
 	if t := a.Timeouts; t != nil {
@@ -230,7 +235,10 @@ func (h *Handler) makeAGUI(a *Agent, name string) (agent.Agent, error) {
 	if a.MaxEvent < 0 || a.MaxBody < 0 || a.MaxAttachments < 0 {
 		return nil, errors.New("a size must not be negative")
 	}
-	var err error
+	err := confirmable(a.ConfirmTools)
+	if err != nil {
+		return nil, err
+	}
 	if c.History, err = history(a.History); err != nil {
 		return nil, err
 	}

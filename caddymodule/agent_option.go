@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/parlance-gateway/parlance/internal/agent"
 	"github.com/parlance-gateway/parlance/internal/agent/agui"
 )
 
@@ -24,6 +25,19 @@ func history(s string) (int, error) {
 		return 0, fmt.Errorf("history must be all, none or a number, not %q", s)
 	}
 	return n, nil
+}
+
+// confirmable says what is wrong with the patterns of tools that are confirmed.
+func confirmable(patterns []string) error {
+	if len(patterns) > agent.MaxPatterns {
+		return fmt.Errorf("confirm_tools has more than %d patterns", agent.MaxPatterns)
+	}
+	for _, p := range patterns {
+		if err := agent.CheckPattern(p); err != nil {
+			return fmt.Errorf("confirm_tools: %q is no pattern: %w", p, err)
+		}
+	}
+	return nil
 }
 
 // validHeader says whether s is a header's name (RFC 9110 §5.1).

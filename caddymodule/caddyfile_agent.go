@@ -16,6 +16,7 @@ import (
 //		todos           <pointer>|off
 //		todos           activity <type>|off
 //		tools           <name...>
+//		confirm_tools   <pattern...>
 //		cancel_hook     <url>
 //		forward         <json>
 //		max_event       <size>
@@ -86,6 +87,7 @@ func (a *Agent) readAGUI(d *caddyfile.Dispenser) error {
 		"max_body":        size(d, &a.MaxBody),
 		"max_attachments": size(d, &a.MaxAttachments),
 		"tools":           once(func() error { return a.readTools(d) }),
+		"confirm_tools":   texts(d, &a.ConfirmTools),
 		"retry":           flag(&a.Retry),
 		"legacy":          flag(&a.Legacy),
 	}, nil)

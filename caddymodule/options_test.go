@@ -107,11 +107,15 @@ func TestAgentOptions(t *testing.T) {
 			thread same
 			forward `+"`"+`{"team":"blue"}`+"`"+`
 			retry
+			confirm_tools delete_* *mail
 		}
 	}`)
 	a := h.site.Agents[0].Agent
 	if n := a.(agent.History).History(); n != 20 {
 		t.Errorf("history %d", n)
+	}
+	if g := a.(agent.Gated); !g.Confirm("delete_all") || !g.Confirm("send/mail") || g.Confirm("list") {
+		t.Error("confirm_tools is lost")
 	}
 	if !a.(agent.Retrier).Retry() || !h.site.Limits.SameUpstream {
 		t.Error("retry or thread is lost")

@@ -71,6 +71,7 @@ type Repair struct {
 	values, sides int
 	state         jsontext.Value
 	asked         []*chat.Interrupt
+	gate          gate
 }
 
 // NewRepair makes the repair of the run's current segment; what the segments
@@ -121,13 +122,13 @@ func (r *Repair) Begin() []chat.Entry {
 			out = append(out, r.result(c, AnswerText(i)))
 		}
 	}
-	return out
+	return append(out, r.refusals()...)
 }
 
 // Event repairs one event. Nothing comes back for one that is dropped, waits,
 // or follows the end.
 func (r *Repair) Event(ev Event) []chat.Entry {
-	if r.ended || r.tooLong {
+	if r.ended || r.tooLong || r.gate.halted {
 		r.counts.Dropped++
 		return nil
 	}
@@ -177,7 +178,7 @@ func (r *Repair) End(o Outcome) ([]chat.Entry, Outcome) {
 	o = r.settle(o)
 	out = append(out, r.endLane(&r.text)...)
 	out = append(out, r.endLane(&r.reasoning)...)
-	out = append(out, r.endCalls()...)
+	out = append(out, r.endCalls(o.Status != chat.RunComplete && o.Status != chat.RunSuspended)...)
 	out = append(out, r.endSteps()...)
 	out = append(out, r.endSubagents(o.Status)...)
 	o = r.pause(o)
@@ -199,6 +200,9 @@ func (r *Repair) End(o Outcome) ([]chat.Entry, Outcome) {
 
 // settle makes an outcome one of the four that there are.
 func (r *Repair) settle(o Outcome) Outcome {
+	if r.gate.halted && !r.tooLong { // its call was ended, which it may word as it likes
+		return Outcome{Status: chat.RunSuspended, State: o.State, Usage: o.Usage}
+	}
 	if r.tooLong {
 		o.Status, o.Code, o.Text = chat.RunError, chat.CodeAnswerTooLong, "the answer is longer than it may be"
 	}

@@ -25,6 +25,8 @@ type toolCall struct {
 	index           int
 	held            string
 	args            []byte
+	gated           bool // it waits for an approval
+	cut             bool // it was closed because another waits for one
 	open, done      bool
 	// earlier calls began in a segment before; again says that the agent tells
 	// of one anew, which adds nothing.
@@ -55,6 +57,7 @@ func (r *Repair) call(ev Event) []chat.Entry {
 	k := key(ev.ID)
 	c := r.calls.byKey[k]
 	if r.foreignCall(ev, k, c) {
+		r.heed(ev, k)
 		r.counts.Dropped++
 		return nil
 	}
@@ -77,7 +80,9 @@ func (r *Repair) call(ev Event) []chat.Entry {
 			r.counts.Dropped++
 			return nil
 		}
-		return r.endCall(c)
+		out := r.endCall(c)
+		r.hold(c)
+		return out
 	}
 	return r.toolResult(ev, k, c)
 }
@@ -109,6 +114,7 @@ func (r *Repair) openCall(ev Event, k string) ([]chat.Entry, *toolCall) {
 		id = r.run.Answer + "-c" + strconv.Itoa(r.calls.next)
 	}
 	c := &toolCall{id: id, agent: ev.ID, name: toolName(ev.Name), index: r.calls.next, open: true}
+	c.gated = r.gated(ev.Name, c.name)
 	for _, t := range r.run.Tools {
 		if t.Name == c.name {
 			c.client = t.Kind
@@ -156,7 +162,7 @@ func (r *Repair) args(ev Event, k string, c *toolCall) []chat.Entry {
 
 func (r *Repair) writeArgs(c *toolCall, text string) []chat.Entry {
 	text = r.take(text)
-	if c.client != "" {
+	if c.client != "" || c.gated {
 		c.args = append(c.args, text...)
 	}
 	return r.deltas(chat.KindToolArgs, c.id, text)
@@ -207,12 +213,18 @@ func (r *Repair) result(c *toolCall, content string) chat.Entry {
 	return r.entry(chat.KindToolResult, &chat.ToolResultBody{Call: c.id, Message: id, Content: content})
 }
 
-func (r *Repair) endCalls() []chat.Entry {
+// endCalls closes what is open; broken says that the agent did not end well, so
+// that nobody is asked about a call that may not be whole.
+func (r *Repair) endCalls(broken bool) []chat.Entry {
 	var out []chat.Entry
 	for _, c := range r.calls.list {
 		if c.open {
 			r.counts.Mended++
+			c.cut = r.gate.halted
 			out = append(out, r.endCall(c)...)
+			if !broken {
+				r.hold(c)
+			}
 		}
 	}
 	return out

@@ -30,6 +30,9 @@ func (r *Repair) pause(o Outcome) Outcome {
 	if len(list) == 0 {
 		list = r.asked
 	}
+	if r.gate.halted {
+		list = r.gate.asks
+	}
 	o.Interrupts = nil
 	covered, seen := make(map[string]bool), make(map[string]bool)
 	for _, i := range list {
@@ -43,7 +46,7 @@ func (r *Repair) pause(o Outcome) Outcome {
 		o.Interrupts = append(o.Interrupts, q)
 	}
 	for _, c := range r.calls.list {
-		if c.client == chat.ToolBlocking && !c.done && !covered[c.id] {
+		if c.client == chat.ToolBlocking && !c.done && !c.cut && !covered[c.id] {
 			o.Interrupts = append(o.Interrupts, r.question(chat.Interrupt{Kind: chat.InterruptClientTool, Call: c.agent}))
 		}
 	}
@@ -83,6 +86,7 @@ func (r *Repair) question(i chat.Interrupt) *chat.Interrupt {
 	}
 	waits := c != nil && c.client == chat.ToolBlocking
 	switch {
+	case i.Gate != "":
 	case waits && (i.Kind == "" || i.Kind == chat.InterruptApproval):
 		i.Kind = chat.InterruptClientTool
 	case i.Kind == "" && c != nil:

@@ -152,6 +152,9 @@ func (r *runner) run(ctx context.Context, st *chat.State) {
 		appended: make(chan answered, 1), repair: agent.NewRepair(r.own),
 	}
 	defer l.wait()
+	if g, ok := r.agent.(agent.Gated); ok {
+		l.repair.Gate(g.Confirm)
+	}
 	if r.realm != nil && r.realm.RunTimeout > 0 {
 		t := time.NewTimer(r.time())
 		defer t.Stop()
@@ -238,8 +241,12 @@ func (l *loop) turn() {
 	select {
 	case ev := <-events:
 		l.entries(l.repair.Event(ev))
-		if l.repair.Full() {
+		switch {
+		case l.repair.Full():
 			l.hangUp() // nothing that it says counts any more
+		case l.repair.Halted() && l.callCtx.Err() == nil:
+			l.hangUp()
+			l.tellStopped(true)
 		}
 	case out := <-l.ended:
 		if !l.leaving {
@@ -395,7 +402,7 @@ func (l *loop) do(d Do) {
 	switch {
 	case d.Abort:
 		l.hangUp()
-		l.tellStopped()
+		l.tellStopped(l.stopped)
 		if d.Lost {
 			l.restore()
 		}
@@ -416,18 +423,23 @@ func (l *loop) do(d Do) {
 		l.append(*d.Append)
 	}
 	if d.Call {
-		l.startCall()
+		if out, ok := l.repair.Unasked(); ok {
+			l.ended <- out // which it has room for, since nothing was called
+		} else {
+			l.startCall()
+		}
 		l.entries(l.repair.Begin())
 	}
 }
 
-// tellStopped tells an agent that can be told that its run was stopped.
-func (l *loop) tellStopped() {
+// tellStopped tells an agent that can be told that its run was stopped, or that
+// one of its calls waits for an approval, which ends its part of the run for now.
+func (l *loop) tellStopped(stopped bool) {
 	l.mu.Lock()
 	call := l.call
 	l.mu.Unlock()
 	c, ok := l.agent.(agent.Canceller)
-	if !ok || call == nil || !l.stopped {
+	if !ok || call == nil || !stopped {
 		return
 	}
 	l.wg.Go(func() {

@@ -40,6 +40,9 @@ type Config struct {
 	URL string
 	// Tools are the names of the agent's own tools, which no window may declare.
 	Tools []string
+	// Confirm are patterns of the endpoint's tools, and of clients', whose calls
+	// wait for a person's approval.
+	Confirm agent.Patterns
 	// Header goes with every request; it may hold secrets.
 	Header http.Header
 	// Limits are those of a call; see their own defaults.
@@ -71,7 +74,7 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Agent is an AG-UI endpoint. Its abilities: History, Retrier, Toolbox,
+// Agent is an AG-UI endpoint. Its abilities: History, Retrier, Toolbox, Gated,
 // Canceller.
 type Agent struct {
 	cfg  Config
@@ -145,6 +148,9 @@ func (a *Agent) History() int {
 
 // Tools are the names of the endpoint's own tools.
 func (a *Agent) Tools() []string { return a.cfg.Tools }
+
+// Confirm says whether calls of a tool wait for an approval.
+func (a *Agent) Confirm(tool string) bool { return a.cfg.Confirm.Match(tool) }
 
 // Retry says whether a lost run may be started again.
 func (a *Agent) Retry() bool { return a.cfg.Retry }

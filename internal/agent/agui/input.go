@@ -91,6 +91,10 @@ func (in *input) settle(call *agent.Call) error {
 		case i.Upstream == "":
 			// A client tool's call that the agent just left open: the tool
 			// message says it.
+		case i.Gate != "" && !i.Approved() && (i.Call != "" || i.Status == chat.InterruptWithdrawn):
+			// The agent has not asked: the tool message says it.
+		case i.Gate != "":
+			in.Resume = append(in.Resume, resume{i.Upstream, "resolved", decision(i)})
 		case strings.HasPrefix(i.Upstream, legacyAsk):
 			if i.Status == chat.InterruptAnswered {
 				old = append(old, i.Answer)
@@ -120,6 +124,14 @@ func (in *input) settle(call *agent.Call) error {
 	props["command"] = command
 	in.Forwarded, err = json.Marshal(props, json.Deterministic(true))
 	return err
+}
+
+// decision is the payload of an approval that the gateway asked for.
+func decision(i *chat.Interrupt) jsontext.Value {
+	if i.Status == chat.InterruptAnswered && len(i.Answer) > 0 {
+		return answer(i)
+	}
+	return jsontext.Value(`{"approved":false}`)
 }
 
 // answer is a payload as AG-UI wants it: an approval is an object.

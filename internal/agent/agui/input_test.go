@@ -218,3 +218,50 @@ func TestResume(t *testing.T) {
 		}
 	})
 }
+
+// TestGatedResume: what an agent is told of a call that the gateway asked about.
+func TestGatedResume(t *testing.T) {
+	for _, c := range []struct {
+		name, answer string
+		status       chat.InterruptStatus
+		call         string
+		messages     string
+		resume       string
+	}{
+		{
+			"SMO-152 approved: the call is the agent's to go on with", "true", chat.InterruptAnswered, "c1",
+			`,{"id":"c1","role":"assistant","toolCalls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]}]`,
+			`[{"interruptId":"c1","status":"resolved","payload":{"approved":true}}]`,
+		},
+		{
+			"SMO-152 denied: the refusal is its result", "false", chat.InterruptAnswered, "c1",
+			`,{"id":"c1","role":"assistant","toolCalls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]},` +
+				`{"id":"c1r","role":"tool","content":"Denied by human: user rejected the action","toolCallId":"c1"}]`, "",
+		},
+		{
+			"a subagent's call that was denied has no message", "", chat.InterruptExpired, "",
+			`,{"id":"c1","role":"assistant","toolCalls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]},` +
+				`{"id":"c1r","role":"tool","content":"the run ended before this call had a result","toolCallId":"c1","error":"the run ended before this call had a result"}]`,
+			`[{"interruptId":"c1","status":"resolved","payload":{"approved":false}}]`,
+		},
+	} {
+		call := newCall()
+		call.Draft = []*chat.Part{did("c1", "")}
+		call.Answers = []*chat.Interrupt{{
+			Kind: chat.InterruptApproval, Gate: chat.GateAgent, Upstream: "c1", Call: c.call, Status: c.status, Answer: jsontext.Value(c.answer),
+		}}
+		bodies, _ := sent(t, Config{}, "", call)
+		if got := messagesOf(bodies[0]); !strings.HasSuffix(got, c.messages) {
+			t.Errorf("%s: messages %s", c.name, got)
+		}
+		_, got, _ := strings.Cut(bodies[0], `"resume":`)
+		if got = strings.TrimSuffix(got, "}"); got != c.resume {
+			t.Errorf("%s: resume %s", c.name, got)
+		}
+	}
+	withdrawn := newCall()
+	withdrawn.Withdrawn = []*chat.Interrupt{{Kind: chat.InterruptApproval, Gate: chat.GateAgent, Upstream: "c1", Call: "c1", Status: chat.InterruptWithdrawn}}
+	if bodies, _ := sent(t, Config{}, "", withdrawn); strings.Contains(bodies[0], "resume") {
+		t.Errorf("the agent is told of a question that it did not ask: %s", bodies[0])
+	}
+}

@@ -129,6 +129,8 @@ func (w *writer) call(p *chat.Part, asked *chat.Interrupt) {
 	})
 	result := message{ID: p.ResultID, Role: "tool", Call: p.ID, Content: content(p.Result)}
 	switch {
+	case asked != nil && asked.Gate != "" && !p.Done && !asked.Approved():
+		result.Content = content(agent.Refusal(asked))
 	case asked != nil && asked.Kind == chat.InterruptClientTool:
 		result.Content = content(agent.AnswerText(asked))
 		if asked.Status != chat.InterruptAnswered && len(asked.Answer) == 0 {

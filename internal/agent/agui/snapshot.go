@@ -50,6 +50,10 @@ func (r *reader) recite() {
 	if r.streamed || r.call.Resumed() {
 		return
 	}
+	answered := make(map[text]bool)
+	for _, m := range r.final {
+		answered[m.CallID] = true
+	}
 	for n, m := range r.final {
 		switch m.Role {
 		case "assistant":
@@ -61,7 +65,9 @@ func (r *reader) recite() {
 			for _, c := range m.Calls {
 				r.send(agent.Event{Kind: chat.KindToolStart, ID: string(c.ID), Name: string(c.Function.Name)})
 				r.send(agent.Event{Kind: chat.KindToolArgs, ID: string(c.ID), Text: string(c.Function.Arguments)})
-				r.send(agent.Event{Kind: chat.KindToolEnd, ID: string(c.ID)})
+				if !answered[c.ID] { // else its result ends it
+					r.send(agent.Event{Kind: chat.KindToolEnd, ID: string(c.ID)})
+				}
 			}
 		case "tool":
 			r.send(agent.Event{Kind: chat.KindToolResult, ID: string(m.CallID), Text: words(m.Content)})

@@ -22,6 +22,8 @@ type script struct {
 	calls int
 	// seen are the calls that were made to it.
 	seen []*agent.Call
+	// confirm are the tools that the gateway asks about.
+	confirm agent.Patterns
 	// gate, if it is set, holds each text until it is closed.
 	gate chan struct{}
 }
@@ -72,6 +74,12 @@ func (s *script) last() *agent.Call {
 	return s.seen[len(s.seen)-1]
 }
 
+func (s *script) calledWith() []*agent.Call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen
+}
+
 func (s *script) next() (scriptItem, setup, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,6 +90,12 @@ func (s *script) next() (scriptItem, setup, int) {
 	i := s.items[0]
 	s.items = s.items[1:]
 	return i, s.setup, s.calls
+}
+
+func (s *script) Confirm(tool string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.confirm.Match(tool)
 }
 
 func (s *script) Run(ctx context.Context, c *agent.Call, emit func(agent.Event) error) agent.Outcome {
@@ -112,7 +126,7 @@ func (s *script) Run(ctx context.Context, c *agent.Call, emit func(agent.Event) 
 		}
 		switch i.Kind {
 		case "toolCall":
-			if out := s.tool(c, i, set, n, emit); out != nil {
+			if out := s.tool(ctx, c, i, set, n, emit); out != nil {
 				return *out
 			}
 		case "custom":
@@ -157,12 +171,15 @@ func say(n int, text string, emit func(agent.Event) error) {
 	_ = emit(agent.Event{Kind: chat.KindTextEnd, ID: id})
 }
 
-func (s *script) tool(c *agent.Call, i scriptItem, set setup, n int, emit func(agent.Event) error) *agent.Outcome {
+func (s *script) tool(ctx context.Context, c *agent.Call, i scriptItem, set setup, n int, emit func(agent.Event) error) *agent.Outcome {
 	id := "c" + strconv.Itoa(n)
 	_ = emit(agent.Event{Kind: chat.KindToolStart, ID: id, Name: i.Name})
 	_ = emit(agent.Event{Kind: chat.KindToolArgs, ID: id, Text: i.Arguments})
 	_ = emit(agent.Event{Kind: chat.KindToolEnd, ID: id})
 	switch {
+	case s.Confirm(i.Name):
+		<-ctx.Done() // it is slower than the gateway
+		return &agent.Outcome{Status: chat.RunCancelled}
 	case slices.Contains(set.Confirm, i.Name):
 		return &agent.Outcome{Status: chat.RunSuspended, Interrupts: []*chat.Interrupt{{
 			Kind: chat.InterruptApproval, Upstream: "a" + strconv.Itoa(n), Call: id, Tool: i.Name,
