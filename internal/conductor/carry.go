@@ -102,14 +102,20 @@ func (c *Conductor) carry(ctx context.Context, cmd *Command) (done, error) {
 // or a busy thread ends nobody's run. A write whose outcome is not known yet is
 // sent again as it was.
 func (c *Conductor) carryOn(ctx context.Context, cmd *Command) (d done, err error) {
-	pause := firstPause
+	pause, waits := firstPause, outage{what: "the journal keeps a run waiting"}
 	for {
 		d, err = c.carry(ctx, cmd)
-		if !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrBusy) || !sleep(ctx, &pause) {
+		if !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrBusy) {
+			if !errors.Is(err, journal.ErrClosed) {
+				waits.note(c.o.Logger, nil, "realm", cmd.Key.Realm)
+			}
+			return d, err
+		}
+		if !sleep(ctx, &pause) {
 			return d, err
 		}
 		cmd.tries = 0
-		c.o.Logger.Warn("the journal keeps a run waiting", "realm", cmd.Key.Realm, "error", err)
+		waits.note(c.o.Logger, err, "realm", cmd.Key.Realm)
 	}
 }
 

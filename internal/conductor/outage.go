@@ -9,15 +9,15 @@ type outage struct {
 	failures int
 }
 
-// note takes the outcome of a try.
-func (o *outage) note(l *slog.Logger, err error) {
+// note takes the outcome of a try; args are for the log.
+func (o *outage) note(l *slog.Logger, err error, args ...any) {
 	switch {
 	case err != nil:
 		if o.failures++; o.failures == 1 {
-			l.Warn(o.what, "error", err)
+			l.Warn(o.what, append(args, "error", err)...)
 		}
 	case o.failures > 0:
-		l.Info("well again: "+o.what, "failures", o.failures)
+		l.Info("well again: "+o.what, append(args, "failures", o.failures)...)
 		o.failures = 0
 	}
 }

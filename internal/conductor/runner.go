@@ -383,14 +383,14 @@ func (l *loop) read() {
 // and a cancel go one way.
 func (l *loop) stop(s chat.Stop) {
 	l.wg.Go(func() {
-		pause := firstPause
+		pause, ends := firstPause, outage{what: "a run could not be ended"}
 		for {
 			err := l.c.stopRun(l.ctx, l.key, l.own.ID, s)
-			if err == nil || l.callCtx.Err() != nil {
+			if err != nil && l.callCtx.Err() != nil {
 				return
 			}
-			l.c.o.Logger.Warn("a run could not be ended", "realm", l.key.Realm, "error", err)
-			if !sleep(l.callCtx, &pause) { // its owner has let it go
+			ends.note(l.c.o.Logger, err, "realm", l.key.Realm)
+			if err == nil || !sleep(l.callCtx, &pause) { // its owner has let it go
 				return
 			}
 		}
