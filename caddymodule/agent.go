@@ -14,7 +14,6 @@ import (
 	"github.com/parlance-gateway/parlance/internal/agent"
 	"github.com/parlance-gateway/parlance/internal/agent/agui"
 	"github.com/parlance-gateway/parlance/internal/agent/echo"
-	"github.com/parlance-gateway/parlance/internal/agent/socket"
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/edge"
 )
@@ -106,6 +105,10 @@ type Agent struct {
 	// How long a socket agent may give no sign of life while it has a run.
 	// Default: 5m; below 0 is no limit.
 	Idle caddy.Duration `json:"idle,omitempty"`
+
+	// How a socket agent is told that a run waits for it. Default: it is not, and
+	// looks itself.
+	Wake *Wake `json:"wake,omitempty"`
 }
 
 // Timeouts bounds one answer of an agent.
@@ -171,8 +174,8 @@ func (h *Handler) makeAgent(a *Agent, name string) (agent.Agent, error) {
 		switch {
 		case a.Delay != 0:
 			return nil, errors.New("delay is an option of echo")
-		case a.Idle != 0:
-			return nil, errors.New("idle is an option of socket")
+		case a.Idle != 0, a.Wake != nil:
+			return nil, errors.New("idle and wake are options of socket")
 		}
 		return h.makeAGUI(a, name)
 	case kindEcho:
@@ -182,28 +185,11 @@ func (h *Handler) makeAgent(a *Agent, name string) (agent.Agent, error) {
 		}
 		return echo.New(echo.Config{Delay: time.Duration(a.Delay)}), nil
 	case kindSocket:
-		plain := Agent{Name: a.Name, Kind: a.Kind, Thread: a.Thread, Idle: a.Idle}
-		if !plain.equal(a) {
-			return nil, errors.New("socket has the options idle and thread only")
-		}
-		if len(h.Apps) == 0 {
-			return nil, errors.New("it joins by the secret of an app: write `app KEY { secret … }`")
-		}
-		return socket.New(socket.Options{Idle: time.Duration(a.Idle)}), nil
+		return h.makeSocket(a)
 	case "openai":
 		return nil, errors.New(noKind(a.Kind))
 	}
 	return nil, fmt.Errorf("unknown kind %q: this version has agui, socket and echo", a.Kind)
-}
-
-// socketAgent is the name of an agent that dials in, or "".
-func (h *Handler) socketAgent() string {
-	for i, a := range h.Agents {
-		if a.Kind == kindSocket {
-			return h.site.Agents[i].Name
-		}
-	}
-	return ""
 }
 
 func (a *Agent) equal(b *Agent) bool {

@@ -134,6 +134,7 @@ func (a *App) activate() {
 	}
 	a.deactivate = deactivate
 	a.hub.follow(a.place, a.logger, time.Duration(a.Drain))
+	a.hub.keep(a.sites())
 	agentLog.to(a.logger.Handler())
 	for _, h := range a.handlers {
 		for _, warm := range h.warmers {
@@ -219,9 +220,6 @@ func (f listener) Handle(context.Context, caddy.Event) error {
 func (a *App) add(h *Handler) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if name := h.socketAgent(); name != "" && a.place.redis != nil {
-		return fmt.Errorf("agent %q: socket agents come to a journal in Redis with a later version: here they need journal file", name)
-	}
 	for _, other := range a.handlers {
 		if err := h.together(other); err != nil {
 			return err

@@ -32,6 +32,10 @@ import (
 //	agent <name> socket {
 //		idle   <duration>|none
 //		thread per_branch|same
+//		wake   <url> {
+//			secret  <secret>
+//			timeout <duration>
+//		}
 //	}
 func (h *Handler) readAgent(d *caddyfile.Dispenser) error {
 	a := new(Agent)
@@ -57,10 +61,7 @@ func (h *Handler) readAgent(d *caddyfile.Dispenser) error {
 		if d.NextArg() {
 			return d.ArgErr()
 		}
-		return readBlock(d, "a socket agent", map[string]option{
-			"idle":   duration(d, &a.Idle, true),
-			"thread": text(d, &a.Thread),
-		}, nil)
+		return a.readSocket(d)
 	case "openai":
 		return d.Err(noKind(a.Kind))
 	}

@@ -84,11 +84,11 @@ func folderPlace(dir string) (place, error) {
 	return place{key: hubKey{kind: kindFile, address: dir}}, err
 }
 
-// open opens the journal. One in Redis is open although Redis is away, and what
-// it then asks of now is what a configuration changes while it lives.
+// open opens the journal. One in Redis is open although Redis is away. What it
+// then asks of now is what a configuration changes while it lives.
 func (p place) open(ctx context.Context, now *redisNow, logger *slog.Logger) (journal.Journal, error) {
 	if p.redis == nil {
-		return filejournal.Open(ctx, filejournal.Options{Dir: p.key.address, Logger: logger})
+		return filejournal.Open(ctx, filejournal.Options{Dir: p.key.address, Logger: logger, KeepIdle: now.keepIdle})
 	}
 	now.to(p.redis)
 	return redisjournal.Open(now.options(p.redis.options, logger))

@@ -160,7 +160,13 @@ func TestValidateSocketAgents(t *testing.T) {
 		{"with an app", "", "agent w socket\n" + app, ""},
 		{"without limit", "", "agent w socket {\nidle none\n}\n" + app, ""},
 		{"without an app", "", "agent w socket", `agent "w": it joins by the secret of an app`},
-		{"on a journal in Redis", redis, "agent w socket\n" + app, `agent "w": socket agents come to a journal in Redis with a later version`},
+		{"on a journal in Redis", redis, "agent w socket\n" + app, ""},
+		{"woken", "", "agent w socket {\nwake http://worker:9000/wake {\nsecret {env.PARLANCE_TEST_SECRET}\n}\n}\n" + app, ""},
+		{"woken without a signature", "", "agent w socket {\nwake http://worker:9000/wake\n}\n" + app, `agent "w": wake: it has no secret`},
+		{"woken with a short secret", "", "agent w socket {\nwake http://worker:9000/wake {\nsecret hunter2\n}\n}\n" + app, `agent "w": wake: secret: it has fewer than 16 bytes`},
+		{"woken nowhere", "", "agent w socket {\nwake ftp://worker/wake {\nsecret {env.PARLANCE_TEST_SECRET}\n}\n}\n" + app, `agent "w": wake: it is no address`},
+		{"woken with a password in the address", "", "agent w socket {\nwake https://u:hunter2@worker/wake {\nsecret {env.PARLANCE_TEST_SECRET}\n}\n}\n" + app, `agent "w": wake: it is no address`},
+		{"woken too patiently", "", "agent w socket {\nwake https://worker/wake {\nsecret {env.PARLANCE_TEST_SECRET}\ntimeout 2m\n}\n}\n" + app, `agent "w": wake: timeout must be above 0 and at most 1m0s`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := validate(t, c.before+"http://chat.example.com {\nparlance {\n"+c.block+"\n}\n}")

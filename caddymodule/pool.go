@@ -47,7 +47,7 @@ type pooled struct {
 	name  string // of this edge
 	hub   *edge.Hub
 	log   *logSwitch
-	redis redisNow     // in use where the journal is in Redis
+	redis redisNow     // what the journal asks of the current configuration
 	drain atomic.Int64 // a time.Duration
 	// draining says that the hub takes no more sockets and runs.
 	draining atomic.Bool

@@ -9,9 +9,12 @@ import (
 	"github.com/parlance-gateway/parlance/internal/journal/redisjournal"
 )
 
-// redisNow is what a hub on Redis asks of the current configuration: passwords
-// change, and Caddy's storage is another module after each reload.
+// redisNow is what a journal asks of the current configuration. Of one in Redis
+// passwords change, and Caddy's storage is another module after each reload.
 type redisNow struct {
+	// idle is after how long threads are folded, a time.Duration; 0 is the
+	// journal's default.
+	idle  atomic.Int64
 	place atomic.Pointer[redisPlace]
 	// opened is what the journal was opened with, and keeps.
 	opened redisjournal.Options
@@ -23,6 +26,9 @@ func (n *redisNow) to(p *redisPlace) { n.place.Store(p) }
 func (n *redisNow) options(o redisjournal.Options, logger *slog.Logger) redisjournal.Options {
 	n.opened = o
 	o.Logger = logger
+	if o.IdleTrim == 0 {
+		o.KeepIdle = n.keepIdle
+	}
 	o.Credentials = func() (user, password string) {
 		s := n.place.Load().secrets
 		return s.user, s.password

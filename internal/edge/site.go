@@ -66,7 +66,7 @@ type Limits struct {
 	RunsPerThread int           // 8
 	RunsPerClient int           // 32, on this edge
 	Pace          time.Duration // 40 ms; negative is none
-	RunTimeout    time.Duration // 1 h; negative is none
+	RunTimeout    time.Duration // 1 h, or 30 min with an app; negative is none
 	PauseTimeout  time.Duration // none
 	// SameUpstream gives agents our thread id instead of one per branch.
 	SameUpstream bool
@@ -78,6 +78,8 @@ const (
 	DefaultRunsPerClient = 32
 	DefaultPace          = 40 * time.Millisecond
 	DefaultRunTimeout    = time.Hour
+	// DefaultAppRunTimeout is that of a realm that has an app (PIN-185).
+	DefaultAppRunTimeout = 30 * time.Minute
 )
 
 // ErrConflict: two sites of a realm say different things of one name.
@@ -98,6 +100,7 @@ type generation struct {
 func newGeneration(sites []*Site) (*generation, error) {
 	g := &generation{sites: make(map[string]*Site), smooth: make(map[string]*smooth.Config), realms: make(map[string]*conductor.Realm), apps: make(map[appKey]*identity.App), codes: make(map[string]bool)}
 	same := make(map[string]string)
+	byDefault := make(map[string]bool) // realms that do not say how long runs may take
 	for _, s := range sites {
 		if g.sites[s.Name] != nil {
 			return nil, fmt.Errorf("%w: the name %q is used twice", ErrConflict, s.Name)
@@ -112,9 +115,13 @@ func newGeneration(sites []*Site) (*generation, error) {
 			r = &conductor.Realm{Agents: make(map[string]agent.Agent)}
 			s.Limits.apply(r)
 			g.realms[s.Realm] = r
+			byDefault[s.Realm] = s.Limits.RunTimeout == 0
 		}
 		if err := g.addApps(s); err != nil {
 			return nil, err
+		}
+		if len(s.Apps) > 0 && byDefault[s.Realm] {
+			r.RunTimeout = DefaultAppRunTimeout
 		}
 		for _, a := range s.Agents {
 			id := s.Realm + "\x00" + a.Name

@@ -52,7 +52,7 @@ type WakeOptions struct {
 
 // Waker tells a process by HTTP that a run waits for it, so that it may join the
 // thread. Any 2xx is an answer; no redirect is followed, no answer is kept, and
-// neither the address nor the secret is in any error. Safe for concurrent use.
+// neither the URL nor the secret is in any error. Safe for concurrent use.
 type Waker struct {
 	o      WakeOptions
 	client *http.Client

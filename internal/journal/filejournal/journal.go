@@ -24,6 +24,8 @@ type Options struct {
 	// IdleTrim is how long after its last record a thread without live runs
 	// is due for a trim; 0 is 10 minutes.
 	IdleTrim time.Duration
+	// KeepIdle is asked for the same with each write; 0, or nil, is IdleTrim.
+	KeepIdle func() time.Duration
 	// Cache is how much memory the threads may take that nobody uses just
 	// now, in bytes; 0 is 64 MiB.
 	Cache int
@@ -120,6 +122,16 @@ func Open(ctx context.Context, opts Options) (*Journal, error) {
 		return nil, err
 	}
 	return j, nil
+}
+
+// idleTrim is how long after its last record a thread is due for a trim.
+func (o *Options) idleTrim() time.Duration {
+	if o.KeepIdle != nil {
+		if d := o.KeepIdle(); d > 0 {
+			return d
+		}
+	}
+	return o.IdleTrim
 }
 
 func (j *Journal) now() int64 { return j.opts.Clock().UnixMilli() }

@@ -208,7 +208,7 @@ func (r *replay) save(opts Options) error {
 		} else if len(t.tail) == 0 {
 			continue
 		}
-		c, err := t.prepare(r.before[t], nil, opts.IdleTrim.Milliseconds())
+		c, err := t.prepare(r.before[t], nil, opts.idleTrim().Milliseconds())
 		if err != nil {
 			return err
 		}

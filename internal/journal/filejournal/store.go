@@ -315,7 +315,7 @@ func (s *store) checkpoint() error {
 			done(nil)
 			continue
 		}
-		c, err := t.prepare(t.image(), nil, s.opts.IdleTrim.Milliseconds())
+		c, err := t.prepare(t.image(), nil, s.opts.idleTrim().Milliseconds())
 		if err != nil {
 			done(err)
 			continue

@@ -96,7 +96,7 @@ func (j *Journal) encodeCommit(t *thread, before image, res journal.Committed) (
 	if err != nil {
 		return nil, err
 	}
-	return t.prepare(before, recs, j.opts.IdleTrim.Milliseconds())
+	return t.prepare(before, recs, j.opts.idleTrim().Milliseconds())
 }
 
 func checkCommit(c *journal.Commit) error {
@@ -133,7 +133,7 @@ func (j *Journal) decide(ctx context.Context, key chat.Key, f func(*thread) (ok 
 		return nil
 	}
 	t.fitSizes()
-	ch, err := t.prepare(before, nil, j.opts.IdleTrim.Milliseconds())
+	ch, err := t.prepare(before, nil, j.opts.idleTrim().Milliseconds())
 	if err != nil {
 		t.restore(before)
 		j.letGo(s, t)

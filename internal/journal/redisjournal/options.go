@@ -32,6 +32,8 @@ type Options struct {
 	Pool int
 	// IdleTrim is how long after its last run a thread is trimmed (default 10 min).
 	IdleTrim time.Duration
+	// KeepIdle is asked for the same with each commit; 0, or nil, is IdleTrim.
+	KeepIdle func() time.Duration
 	// Storage holds what is over 64 KiB, and is shared by all edges; nil refuses.
 	Storage Storage
 	Logger  *slog.Logger
@@ -54,4 +56,14 @@ type Storage interface {
 	Store(ctx context.Context, key string, value []byte) error
 	Load(ctx context.Context, key string) ([]byte, error)
 	Delete(ctx context.Context, key string) error
+}
+
+// idleTrim is how long after its last run a thread is trimmed.
+func (o *Options) idleTrim() time.Duration {
+	if o.KeepIdle != nil {
+		if d := o.KeepIdle(); d > 0 {
+			return d
+		}
+	}
+	return o.IdleTrim
 }
