@@ -51,6 +51,7 @@ type Owner struct {
 	textLen  int
 	logAt    int64
 	unlogged string // the text part that has text without a log number
+	said     int64  // when it last got some
 	outcome  *agent.Outcome
 	lapsed   bool
 	withheld bool // the append in flight is to be sent again
@@ -147,7 +148,7 @@ func (o *Owner) push(e chat.Entry, now int64, forced bool) {
 		if forced || now >= o.logDue() {
 			e.Logged, o.logAt, o.unlogged = true, now, ""
 		} else {
-			o.unlogged = b.Part
+			o.unlogged, o.said = b.Part, now
 		}
 	}
 	if n := len(o.out); n > 0 && !forced {
@@ -156,6 +157,7 @@ func (o *Owner) push(e chat.Entry, now int64, forced bool) {
 		if d, ok := last.Body.(*chat.DeltaBody); ok && d.Part == b.Part && last.Kind == e.Kind && len(d.Text) < writeBytes/4 {
 			last.Body = &chat.DeltaBody{Part: d.Part, Text: d.Text + b.Text}
 			last.Logged = last.Logged || e.Logged
+			last.N = max(last.N, e.N) // it may have been there for its number alone
 			o.out[n-1] = last
 			return
 		}
@@ -167,6 +169,9 @@ func (o *Owner) push(e chat.Entry, now int64, forced bool) {
 func (o *Owner) logDue() int64 {
 	return o.logAt + max(logEvery, 2*int64(o.textLen)*1000/logBytes)
 }
+
+// numberDue is when text that nothing has followed takes one.
+func (o *Owner) numberDue() int64 { return max(o.logDue(), o.said+logEvery) }
 
 // number gives text that has no log number yet one on an empty delta, which is
 // no envelope.
@@ -227,8 +232,8 @@ func (o *Owner) Wake() int64 {
 	if len(o.gather) > 0 {
 		at = o.flushAt
 	}
-	if o.unlogged != "" && o.Phase == PhaseStreaming && (at == 0 || o.logDue() < at) {
-		at = o.logDue()
+	if o.unlogged != "" && o.Phase == PhaseStreaming && (at == 0 || o.numberDue() < at) {
+		at = o.numberDue()
 	}
 	return at
 }
@@ -239,7 +244,7 @@ func (o *Owner) Tick(now int64, tag uint64) Do {
 	if o.Phase != PhaseStreaming {
 		return o.write(tag)
 	}
-	due := o.unlogged != "" && now >= o.logDue()
+	due := o.unlogged != "" && now >= o.numberDue()
 	if len(o.gather) > 0 && (due || now >= o.flushAt) {
 		o.flush(now, false)
 	}

@@ -43,3 +43,46 @@ func TestLogPaceOfLongAnswers(t *testing.T) {
 		}
 	}
 }
+
+// PIN-195 PIL-142: text that nothing follows takes a log number on an empty
+// delta; while text goes on none is written for that, and text that joins one which
+// still waits for the journal is shown.
+func TestNumbersOfTextThatNothingFollows(t *testing.T) {
+	o := &Owner{Run: "r"}
+	o.Start(true)
+	o.Opened(true)
+	now, text, written := int64(1_000_000), "", 0
+	say := func(s string) Do {
+		return o.Entries([]chat.Entry{chat.NewEntry(chat.KindTextDelta, "r", &chat.DeltaBody{Part: "p", Text: s})}, now, 1)
+	}
+	stored := func(d Do) {
+		for d.Append != nil {
+			for _, e := range d.Append.Entries {
+				if e.N > 0 {
+					text += e.Body.(*chat.DeltaBody).Text
+				}
+				written++
+			}
+			d = o.Appended(journal.Appended{Result: journal.Stored}, 1)
+		}
+	}
+	for range 20 {
+		stored(say("x"))
+		if now += 20; o.Wake() != 0 && now >= o.Wake() {
+			stored(o.Tick(now, 1))
+		}
+	}
+	if written != 20 {
+		t.Errorf("%d records of 20 deltas", written)
+	}
+	stored(say("y"))
+	stored(say("z")) // unlogged
+	flight := say("1")
+	now += 1_000
+	o.Tick(now, 1) // its number waits behind the append in flight
+	say("2")
+	stored(flight)
+	if want := strings.Repeat("x", 20) + "yz12"; text != want {
+		t.Errorf("shown is %q, want %q", text, want)
+	}
+}
