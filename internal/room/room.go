@@ -13,8 +13,9 @@ import (
 // told to load instead.
 const inboxLimit = 1024
 
-// Room is a thread that is open on this edge. One goroutine at a time works
-// off its inbox, and none while it is empty, so an idle room costs no stack.
+// Room is a thread that is open on this edge. A notice is applied by whoever
+// brings it, unless the room is at work or must ask the journal; then it waits in
+// the inbox, which one goroutine works off, and none while it is empty.
 type Room struct {
 	rooms *Rooms
 	key   chat.Key
@@ -56,7 +57,13 @@ func newRoom(rs *Rooms, key chat.Key) *Room {
 }
 
 func (r *Room) follow() {
-	r.followOnce.Do(func() { r.unfollow = r.rooms.j.Follow(r.key, r.put) })
+	r.followOnce.Do(func() {
+		follow := r.rooms.j.Follow
+		if p, ok := r.rooms.j.(journal.Prompt); ok {
+			follow = p.FollowPromptly
+		}
+		r.unfollow = follow(r.key, r.put)
+	})
 }
 
 // stop ends the subscription; what is being worked off ends by itself, soon.
@@ -79,24 +86,55 @@ func (r *Room) stop() {
 // put hands a notice to the room. It never blocks.
 func (r *Room) put(n journal.Notice) {
 	r.inMu.Lock()
-	defer r.inMu.Unlock()
 	if r.stopped {
+		r.inMu.Unlock()
 		return
 	}
-	if len(r.inbox) >= inboxLimit {
-		r.inbox = append(r.inbox[:0], journal.Notice{Resync: true})
-	} else {
-		r.inbox = append(r.inbox, n)
+	if r.working || n.Resync || !r.mu.TryLock() {
+		defer r.inMu.Unlock()
+		if len(r.inbox) >= inboxLimit {
+			r.inbox = append(r.inbox[:0], journal.Notice{Resync: true})
+		} else {
+			r.inbox = append(r.inbox, n)
+		}
+		if !r.working {
+			r.working = true
+			r.rooms.wg.Add(1)
+			go r.work(Step{})
+		}
+		return
 	}
-	if !r.working {
-		r.working = true
-		r.rooms.wg.Add(1)
-		go r.work()
+	r.working = true
+	r.rooms.wg.Add(1)
+	r.inMu.Unlock()
+	step := r.apply(n)
+	r.inMu.Lock()
+	defer r.inMu.Unlock()
+	if step.Load == nil && step.Reset == nil && (len(r.inbox) == 0 || r.stopped) {
+		r.working = false
+		r.rooms.wg.Done()
+		return
 	}
+	go r.work(step)
 }
 
-func (r *Room) work() {
+// apply applies a notice and shows what comes of it; it returns what the sequencer
+// asks of the journal. It is called with r.mu held and lets it go.
+func (r *Room) apply(n journal.Notice) Step {
+	step := r.seq.Notice(n, r.rooms.o.Now())
+	r.carry(&step)
+	hole := r.seq.Hole()
+	r.mu.Unlock()
+	if hole {
+		r.watchHole()
+	}
+	return step
+}
+
+// work does what a step asks for, then works off the inbox.
+func (r *Room) work(step Step) {
 	defer r.rooms.wg.Done()
+	r.serve(step)
 	for {
 		r.inMu.Lock()
 		if len(r.inbox) == 0 || r.stopped {
@@ -109,14 +147,7 @@ func (r *Room) work() {
 		r.inMu.Unlock()
 		for _, n := range batch {
 			r.mu.Lock()
-			step := r.seq.Notice(n, r.rooms.o.Now())
-			r.carry(&step)
-			hole := r.seq.Hole()
-			r.mu.Unlock()
-			r.serve(step)
-			if hole {
-				r.watchHole()
-			}
+			r.serve(r.apply(n))
 		}
 	}
 }

@@ -189,7 +189,12 @@ func (j *Journal) Close() error {
 
 // Follow implements journal.Journal.
 func (j *Journal) Follow(key chat.Key, f func(journal.Notice)) (stop func()) {
-	return j.followers.follow(key, f)
+	return j.followers.follow(key, journal.NewInbox(f, &j.followers.running))
+}
+
+// FollowPromptly implements journal.Prompt.
+func (j *Journal) FollowPromptly(key chat.Key, f func(journal.Notice)) (stop func()) {
+	return j.followers.follow(key, &prompt{f: f})
 }
 
 // Shelf returns the shelf, which lives as long as the journal.
