@@ -51,10 +51,11 @@ func TestReloadsOnRedis(t *testing.T) {
 	f := newFleet(t, 2)
 	c := f.store.Client()
 	defer c.Close()
-	// One crowd before the first look, so that what is made once is there.
+	// One crowd before the first look, so that what is made once is there, and what
+	// is reused is as large as a crowd makes it.
 	var rest footprint
 	var before []map[string]int
-	for i, reloads := range []int{min(4, *reloadCount), *reloadCount} {
+	for i, reloads := range []int{min(20, *reloadCount), *reloadCount} {
 		s := startSwarm(t, crowd{Edges: f.bases(), Seed: 500 + int64(i), Threads: 5, Windows: 4, Polling: 2, Kinds: allKinds, Remove: true})
 		<-s.begun
 		for n := range reloads {
