@@ -123,7 +123,22 @@ func (s *agentSeat) end(ctx context.Context, p pingerchips.AgentPush) error {
 	if err != nil {
 		return err
 	}
-	return s.finish(ctx, p.Run, socket.Push{End: p.Status}, func(r *chat.Run) bool { return r == nil })
+	if err := s.finish(ctx, p.Run, socket.Push{End: p.Status}, func(r *chat.Run) bool { return r == nil }); err != nil {
+		return err
+	}
+	// Who was faster may have ended it in another way: then this push did nothing
+	// (PIN-200).
+	if st, _ := s.h.rooms.Peek(s.key); st != nil {
+		for i := len(st.Tail) - 1; i >= 0; i-- {
+			if m := st.Tail[i]; m.Run == p.Run && m.Role == chat.Assistant {
+				if m.Ran != nil && m.Ran.Status != p.Status {
+					return chat.ErrRunEnded
+				}
+				break
+			}
+		}
+	}
+	return nil
 }
 
 // say passes a text on. It is kept until the run ends, for the case that this edge

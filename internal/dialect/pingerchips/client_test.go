@@ -30,10 +30,12 @@ type client struct {
 	// logs are the entries by log_id, as they came.
 	logs map[uint64]string
 	ends map[string]int // terminal signals by run
+	// states are the slots at each log_id that was seen live.
+	states map[uint64]map[string]string
 }
 
 func newClient(t failer, what string) *client {
-	return &client{t: t, what: what, slots: map[string]string{}, logs: map[uint64]string{}, ends: map[string]int{}}
+	return &client{t: t, what: what, slots: map[string]string{}, logs: map[uint64]string{}, ends: map[string]int{}, states: map[uint64]map[string]string{}}
 }
 
 type changed struct {
@@ -107,7 +109,7 @@ func (c *client) frame(f frame) {
 			c.ends[p.RunID]++
 		}
 		c.signal = f.event + " " + p.RunID
-	case "view:update":
+	case "view:update", "tool_approval":
 	default:
 		fail("PIN-023", "an unknown event")
 	}
@@ -159,6 +161,9 @@ func (c *client) snapshot(f frame, fail func(string, string)) {
 		}
 	}
 	c.slots, c.log, c.known, c.loaded = slots, p.LogID, true, true
+	if c.states[c.log] == nil {
+		c.states[c.log] = maps.Clone(slots)
+	}
 	c.check(fail)
 }
 
@@ -195,6 +200,7 @@ func (c *client) entry(log uint64, changes []changed, f frame, fail func(string,
 	c.signal = ""
 	c.log, c.known = log, true
 	c.logs[log] = canonical(f.payload)
+	c.states[log] = maps.Clone(c.slots)
 	c.check(fail)
 }
 

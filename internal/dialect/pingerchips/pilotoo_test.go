@@ -46,8 +46,9 @@ type pilot struct {
 }
 
 type envelope struct {
-	RunID string `json:"runId"`
-	Event struct {
+	RunID    string `json:"runId"`
+	Sequence int    `json:"sequence"`
+	Event    struct {
 		Type        string `json:"type"`
 		MessageID   string `json:"messageId"`
 		Delta       string `json:"delta"`

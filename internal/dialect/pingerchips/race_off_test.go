@@ -2,4 +2,4 @@
 
 package pingerchips_test
 
-const rounds = 100
+const rounds = 40

@@ -2,4 +2,4 @@
 
 package pingerchips_test
 
-const rounds = 25
+const rounds = 10

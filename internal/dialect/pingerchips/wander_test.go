@@ -2,6 +2,7 @@ package pingerchips_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -15,6 +16,21 @@ type visitor struct {
 	w      *window
 	c      *client
 	folded int // frames of w that c has folded
+	asked  [][2]string
+}
+
+// ask sends a push whose reply nobody waits for.
+func (v *visitor) ask(event, payload string) {
+	v.w.ask(event, payload)
+	v.asked = append(v.asked, [2]string{event, payload})
+}
+
+// again sends once more what may have been lost with a connection, as a client does
+// that had no answer: what was done before is a duplicate.
+func (v *visitor) again() {
+	for _, a := range v.asked {
+		v.w.ask(a[0], a[1])
+	}
 }
 
 func (v *visitor) catchUp() {
@@ -45,15 +61,18 @@ func (v *visitor) idle() bool {
 // journal, each sees one order of the same entries, each run ends once, a stream
 // is there while its run lives, and who goes and comes back has missed nothing.
 func TestManyClientsOnTwoEdges(t *testing.T) {
-	j := open(t)
-	sites := []*site{on(t, j, nil), on(t, j, nil)}
-	thread := 0
-	rapid.Check(t, func(r *rapid.T) {
-		if thread++; thread > rounds {
-			return
-		}
-		wander(t, r, sites, fmt.Sprint("t", thread))
-	})
+	for _, store := range stores {
+		t.Run(store.name, func(t *testing.T) {
+			sites := pair(t, store.open(t), nil)
+			thread := 0
+			rapid.Check(t, func(r *rapid.T) {
+				if thread++; thread > rounds {
+					return
+				}
+				wander(t, r, sites, fmt.Sprint("t", thread))
+			})
+		})
+	}
 }
 
 var texts = []string{"hi", "some more words", "words /ask", "/ask2 done", "words /fail", "first /slow", "/tool x /think", "/long 300", "a /ask b /ask c"}
@@ -84,16 +103,16 @@ func wander(t *testing.T, r *rapid.T, sites []*site, thread string) {
 		text := rapid.SampledFrom(texts).Draw(r, "text")
 		switch what := rapid.IntRange(0, 9).Draw(r, "what"); what {
 		case 0, 1, 2:
-			v.w.ask("send", fmt.Sprintf(`{"messageId":%q,"runId":"r-%s","text":%q}`, id, id, text))
+			v.ask("send", fmt.Sprintf(`{"messageId":%q,"runId":"r-%s","text":%q}`, id, id, text))
 			runs, messages = append(runs, "r-"+id), append(messages, id)
 		case 3:
-			v.w.ask("edit", fmt.Sprintf(`{"messageId":%q,"newMessageId":%q,"runId":"r-%s","text":%q}`, some(messages), id, id, text))
+			v.ask("edit", fmt.Sprintf(`{"messageId":%q,"newMessageId":%q,"runId":"r-%s","text":%q}`, some(messages), id, id, text))
 			runs, messages = append(runs, "r-"+id), append(messages, id)
 		case 4:
 			v.catchUp()
 			for _, m := range messagesOf(t, v.c) {
 				if m.Role == "assistant" {
-					v.w.ask("regenerate", fmt.Sprintf(`{"messageId":%q,"runId":"r-%s"}`, m.MessageID, id))
+					v.ask("regenerate", fmt.Sprintf(`{"messageId":%q,"runId":"r-%s"}`, m.MessageID, id))
 					runs = append(runs, "r-"+id)
 					break
 				}
@@ -111,12 +130,15 @@ func wander(t *testing.T, r *rapid.T, sites []*site, thread string) {
 			v.w, v.folded = enter(i, after(old.log)), 0
 			v.c = newClient(t, old.what+" back")
 			v.c.resumes(old)
-			v.c.logs, v.c.ends = old.logs, old.ends
+			v.c.logs, v.c.ends, v.c.states = old.logs, old.ends, old.states
+			v.again()
 		default:
 			v.w.ok("view:get", `{}`)
+			v.asked = nil
 		}
 	}
 	settle(t, all, runs)
+	everyReplay(t, r, sites, thread, all[0].c)
 }
 
 // decide answers the question that the visitor is shown, at once with another.
@@ -173,5 +195,40 @@ func settle(t *testing.T, all []*visitor, runs []string) {
 			}
 		}
 		v.w.conn.close()
+	}
+}
+
+// everyReplay is invariant 4, for every entry that is kept: whoever joins with the
+// state of some log_id is led to that of the snapshot, and the replay is what was
+// seen live.
+func everyReplay(t *testing.T, r *rapid.T, sites []*site, thread string, whole *client) {
+	t.Helper()
+	var k *conn
+	for log := uint64(0); log <= whole.log; log++ {
+		if log%90 == 0 { // a connection may join so often
+			k = sites[rapid.IntRange(0, len(sites)-1).Draw(r, "edge of a replay")].dial()
+		}
+		had := whole.states[log]
+		if had == nil && log > 0 {
+			continue // it came later, with a snapshot
+		}
+		w, _, reason := k.attempt(topicOf(thread), `{"auth":`+quote(sites[0].token("r", "chat:subscribe:*"))+`,`+after(log)+`}`)
+		if reason != "" {
+			t.Fatalf("the join was refused: %s", reason)
+		}
+		w.after(0, "the snapshot", event("snapshot"))
+		c := newClient(t, fmt.Sprintf("%s after %d", thread, log))
+		if log > 0 {
+			c.slots, c.log, c.known = maps.Clone(had), log, true
+		}
+		c.frames(w.all())
+		if uint64(len(c.logs)) != whole.log-log {
+			t.Fatalf("PIN-060 invariant 4: after %d come %d entries of %d", log, len(c.logs), whole.log-log)
+		}
+		for n, entry := range c.logs {
+			if live, ok := whole.logs[n]; ok && live != entry {
+				t.Fatalf("PIN-061 entry %d is replayed as\n%s\nwas\n%s", n, entry, live)
+			}
+		}
 	}
 }
