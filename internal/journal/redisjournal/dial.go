@@ -1,6 +1,7 @@
 package redisjournal
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -80,9 +81,10 @@ func dial(o Options) (*link, error) {
 	if pool <= 0 {
 		pool = defaultPool
 	}
-	l.write = client(o, -1, pool, callTimeout)
-	l.read = client(o, 2, pool, callTimeout)
-	l.wait = client(o, -1, pool, waitTimeout+callTimeout)
+	timeout := cmp.Or(o.timeout, callTimeout)
+	l.write = client(o, -1, pool, timeout)
+	l.read = client(o, 2, pool, timeout)
+	l.wait = client(o, -1, pool, waitTimeout+timeout)
 	return l, nil
 }
 
@@ -131,10 +133,23 @@ func (l *link) run(ctx context.Context, c redis.UniversalClient, s *script, keys
 	return res
 }
 
+// cut ends all connections, so that nobody waits for an answer any more.
+func (l *link) cut() {
+	for _, c := range []redis.UniversalClient{l.write, l.read, l.wait} {
+		_ = c.Close()
+	}
+}
+
 // close waits for who waits, and ends all connections.
 func (l *link) close() error {
 	l.syncer.running.Wait()
-	return errors.Join(l.write.Close(), l.read.Close(), l.wait.Close())
+	var errs []error
+	for _, c := range []redis.UniversalClient{l.write, l.read, l.wait} {
+		if err := c.Close(); !errors.Is(err, redis.ErrClosed) { // else they were cut
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // nodeOf is the client that reaches the server of a key, for commands that name

@@ -34,6 +34,22 @@ type found struct {
 // Due implements journal.Journal. Runs come before threads, which can wait. The
 // masters of a cluster are asked side by side.
 func (j *Journal) Due(ctx context.Context, limit int) ([]journal.DueItem, error) {
+	// What is known comes with the error of what is not.
+	type known struct {
+		items []journal.DueItem
+		err   error
+	}
+	k, err := promptly(ctx, j, func() (known, error) {
+		items, err := j.due(ctx, limit)
+		return known{items, err}, nil
+	})
+	if err == nil {
+		err = k.err
+	}
+	return k.items, err
+}
+
+func (j *Journal) due(ctx context.Context, limit int) ([]journal.DueItem, error) {
 	if err := j.begin(ctx); err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package redisjournal
 
 import (
 	"context"
-	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -109,16 +108,16 @@ func (fs *followers) close() {
 // never come, and a line to a master that is now a replica may miss what the new
 // one publishes.
 func (fs *followers) watch() {
-	known := map[string]string{}
+	var known map[string]string
 	tick := time.NewTicker(replicationTick)
 	defer tick.Stop()
 	for {
 		now, err := fs.link.histories(fs.ctx)
 		if err == nil {
-			if otherHistory(known, now) {
+			var other bool
+			if known, other = compareHistories(known, now); other {
 				fs.renew()
 			}
-			known = now
 			fs.looked.Add(1)
 		}
 		select {
@@ -129,23 +128,43 @@ func (fs *followers) watch() {
 	}
 }
 
-// otherHistory compares what the masters said with what they had said before.
-func otherHistory(known, now map[string]string) bool {
-	return len(known) > 0 && !maps.Equal(known, now)
+// compareHistories says whether the masters have others than were known, and what
+// is known now: of a master that did not answer, what was known before.
+func compareHistories(known, now map[string]string) (all map[string]string, other bool) {
+	all = make(map[string]string, len(now))
+	for addr, id := range now {
+		before, there := known[addr]
+		switch {
+		case known != nil && !there, id != "" && before != "" && id != before:
+			other = true
+		case id == "":
+			id = before
+		}
+		all[addr] = id
+	}
+	for addr := range known {
+		if _, there := now[addr]; !there {
+			other = true
+		}
+	}
+	return all, other
 }
 
-// histories are the replication ids of the masters, by where they are.
+// histories are the replication ids of the masters, by where they are; "" of one
+// that does not answer, since it must not hide what the others say.
 func (l *link) histories(ctx context.Context) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, aside)
+	defer cancel()
 	var mu sync.Mutex
 	ids := map[string]string{}
 	err := masters(ctx, l.read, func(ctx context.Context, c *redis.Client) error {
 		text, err := c.Info(ctx, "replication").Result()
-		if err == nil {
-			mu.Lock()
-			ids[c.Options().Addr] = parseInfo(text)["master_replid"]
-			mu.Unlock()
+		mu.Lock()
+		defer mu.Unlock()
+		if ids[c.Options().Addr] = parseInfo(text)["master_replid"]; err != nil {
+			ids[c.Options().Addr] = ""
 		}
-		return err
+		return nil
 	})
 	return ids, err
 }

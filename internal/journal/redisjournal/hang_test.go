@@ -1,12 +1,15 @@
 package redisjournal
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/journal"
@@ -62,6 +65,9 @@ func TestAHangingMasterHoldsUpOnlyItsOwn(t *testing.T) {
 	}
 	if err == nil || len(items) != 2 || !got[healthy[0].Key] || !got[healthy[1].Key] {
 		t.Errorf("F8 due are %v, %v", items, err)
+	}
+	if ids, err := j.link.histories(t.Context()); err != nil || ids[c.Nodes[0].Addr()] != "" || ids[c.Nodes[1].Addr()] == "" || ids[c.Nodes[2].Addr()] == "" {
+		t.Errorf("F8 the masters' histories are %v, %v", ids, err)
 	}
 	if lost, err := j.Beat(t.Context(), "edge", hanging); errors.As(err, &part) || err == nil || len(lost) > 0 {
 		t.Errorf("F8 with nothing heard: %v, %v", lost, err)
@@ -125,5 +131,41 @@ func TestAClusterIsNotSentTheSameWriteTwice(t *testing.T) {
 	}
 	if n := calls() - before; n != 2 {
 		t.Errorf("F9 what was sent twice has come %d times", n)
+	}
+}
+
+// A server that hangs keeps nobody who has stopped waiting, nor Close.
+func TestNobodyWaitsLongForAServerThatHangs(t *testing.T) {
+	s := redistest.Start(t)
+	j := mustOpen(t, Options{Addresses: []string{s.Addr()}, timeout: time.Hour})
+	mustCommit(t, j, opening(theKey))
+	l := listen(t, j, theKey)
+	l.resync()
+	s.Signal(syscall.SIGSTOP)
+	defer s.Signal(syscall.SIGCONT)
+	ctx, cancel := context.WithCancel(t.Context())
+	calls := map[string]func() error{
+		"a load":     func() error { _, err := j.Load(ctx, journal.Load{Key: theKey}); return err },
+		"a look":     func() error { _, err := j.Due(ctx, 1); return err },
+		"a name":     func() error { return j.Roster().Announce(ctx, journal.Edge{Boot: "edge"}) },
+		"a guest":    func() error { return j.Roster().Attend(ctx, theKey, journal.Attendance{Boot: "edge", Count: 1}) },
+		"a decision": func() error { _, err := j.Commit(ctx, opening(threadKey("other"))); return err },
+		"a beat": func() error {
+			_, err := j.Beat(ctx, "edge", []journal.Owned{{Key: theKey, Run: "run", Fence: 1}})
+			return err
+		},
+	}
+	var all sync.WaitGroup
+	for name, call := range calls {
+		all.Go(func() {
+			if err := call(); !errors.Is(err, context.Canceled) {
+				t.Errorf("F8 %s: %v", name, err)
+			}
+		})
+	}
+	time.AfterFunc(100*time.Millisecond, cancel)
+	all.Wait()
+	if err := j.Close(); err != nil {
+		t.Errorf("F8 it was closed: %v", err)
 	}
 }

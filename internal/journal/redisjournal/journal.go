@@ -101,15 +101,46 @@ func (j *Journal) shift() uint64 {
 	return uint64(j.opts.Shift().Milliseconds())
 }
 
+// hold lets Close wait until leave; false if it has been called.
+func (j *Journal) hold() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.closed {
+		j.pending.Add(1)
+	}
+	return !j.closed
+}
+
+// promptly is f, but for a caller whose context ends: he is not kept by a client
+// that reads on until its own time-out.
+func promptly[T any](ctx context.Context, j *Journal, f func() (T, error)) (T, error) {
+	var none T
+	if !j.hold() {
+		return none, journal.ErrClosed
+	}
+	type result struct {
+		v   T
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		defer j.leave()
+		v, err := f()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.v, r.err
+	case <-ctx.Done():
+		return none, fmt.Errorf("redisjournal: %w", ctx.Err())
+	}
+}
+
 // begin begins an operation; leave ends it.
 func (j *Journal) begin(ctx context.Context) error {
-	j.mu.Lock()
-	if j.closed {
-		j.mu.Unlock()
+	if !j.hold() {
 		return journal.ErrClosed
 	}
-	j.pending.Add(1)
-	j.mu.Unlock()
 	if err := j.settle(ctx); err != nil {
 		j.leave()
 		return err
@@ -161,7 +192,11 @@ func (j *Journal) checkLayout(ctx context.Context) error {
 	return nil
 }
 
-// Close waits for all that is under way. Further calls wait for the first.
+// closeGrace is how long Close waits for a server's answers.
+const closeGrace = time.Second
+
+// Close waits for all that is under way, but not long for a server that hangs.
+// Further calls wait for the first.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	if j.closed {
@@ -171,13 +206,13 @@ func (j *Journal) Close() error {
 	}
 	j.closed = true
 	j.mu.Unlock()
+	j.blobs.proof.cancel()
+	j.followers.cancel()
+	defer time.AfterFunc(closeGrace, j.link.cut).Stop()
 	j.pending.Wait()
 	for _, l := range j.lanes {
 		l.close()
 	}
-	// Side by side: a server that hangs is waited for once.
-	j.blobs.proof.cancel()
-	j.followers.cancel()
 	var both sync.WaitGroup
 	both.Go(j.blobs.proof.close)
 	both.Go(j.followers.close)

@@ -40,6 +40,10 @@ type image struct {
 // thread is read in one transaction; those are taken only if they continue what
 // was read, up to its position.
 func (j *Journal) Load(ctx context.Context, q journal.Load) (journal.Snapshot, error) {
+	return promptly(ctx, j, func() (journal.Snapshot, error) { return j.load(ctx, q) })
+}
+
+func (j *Journal) load(ctx context.Context, q journal.Load) (journal.Snapshot, error) {
 	k, err := j.enter(ctx, q.Key)
 	if err != nil {
 		return journal.Snapshot{}, err

@@ -49,9 +49,15 @@ func TestAMasterAtAnotherPlaceIsAnotherHistory(t *testing.T) {
 		"F3 a replica in the place of a master":      {before, map[string]string{"c:1": "z", "b:1": "y"}, true},
 		"F3 a replica that goes on with its history": {before, map[string]string{"c:1": "x", "b:1": "y"}, true},
 		"one more master":                            {before, map[string]string{"a:1": "x", "b:1": "y", "c:1": "z"}, true},
+		"F8 one that hangs":                          {before, map[string]string{"a:1": "x", "b:1": ""}, false},
+		"F8 one that hangs, and another that moved":  {before, map[string]string{"a:1": "z", "b:1": ""}, true},
 	} {
-		if got := otherHistory(c.known, c.now); got != c.other {
-			t.Errorf("%s: %v", name, got)
+		all, other := compareHistories(c.known, c.now)
+		if other != c.other {
+			t.Errorf("%s: %v", name, other)
+		}
+		if all["b:1"] != "y" {
+			t.Errorf("%s: what was known is forgotten: %v", name, all)
 		}
 	}
 }

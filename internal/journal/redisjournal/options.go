@@ -37,8 +37,10 @@ type Options struct {
 	// Storage holds what is over 64 KiB, and is shared by all edges; nil refuses.
 	Storage Storage
 	Logger  *slog.Logger
-	// Shift moves the store's clock ahead; tests only.
-	Shift func() time.Duration
+	// Shift moves the store's clock ahead, timeout is in the place of callTimeout;
+	// tests only.
+	Shift   func() time.Duration
+	timeout time.Duration
 }
 
 // Sync is what a commit waits for. The zero value waits for nothing more than

@@ -68,6 +68,11 @@ func (r *roster) attendance(key chat.Key) string {
 
 // Announce implements journal.Roster.
 func (r *roster) Announce(ctx context.Context, e journal.Edge) error {
+	_, err := promptly(ctx, r.j, func() (struct{}, error) { return struct{}{}, r.register(ctx, e) })
+	return err
+}
+
+func (r *roster) register(ctx context.Context, e journal.Edge) error {
 	if e.Boot == "" {
 		return fmt.Errorf("redisjournal: an edge without a boot id")
 	}
@@ -230,6 +235,11 @@ func (r *roster) Edges(ctx context.Context) ([]journal.Edge, error) {
 // Attend implements journal.Roster. Members beyond MaxAttending are counted
 // only.
 func (r *roster) Attend(ctx context.Context, key chat.Key, a journal.Attendance) error {
+	_, err := promptly(ctx, r.j, func() (struct{}, error) { return struct{}{}, r.attend(ctx, key, a) })
+	return err
+}
+
+func (r *roster) attend(ctx context.Context, key chat.Key, a journal.Attendance) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
