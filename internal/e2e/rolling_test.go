@@ -55,7 +55,7 @@ func TestReloadsOnRedis(t *testing.T) {
 	// is reused is as large as a crowd makes it.
 	var rest footprint
 	var before []map[string]int
-	for i, reloads := range []int{min(20, *reloadCount), *reloadCount} {
+	for i, reloads := range []int{min(60, *reloadCount), *reloadCount} {
 		s := startSwarm(t, crowd{Edges: f.bases(), Seed: 500 + int64(i), Threads: 5, Windows: 4, Polling: 2, Kinds: allKinds, Remove: true})
 		<-s.begun
 		for n := range reloads {
