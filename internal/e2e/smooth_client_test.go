@@ -158,6 +158,18 @@ func (o *operator) proper(f card, b []byte) error {
 	return o.grammar(f, request)
 }
 
+// meet notes the actions and events of the connection, which is over or silent.
+func (o *operator) meet(all map[string]bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, a := range o.action {
+		all["action."+a] = true
+	}
+	for _, f := range o.seen {
+		all["event."+f.kind()] = true
+	}
+}
+
 // lax says that a frame is invalid only in what a server passes over (SMO-012,
 // SMO-094).
 func lax(err error) bool {

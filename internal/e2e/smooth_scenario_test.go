@@ -90,6 +90,7 @@ type theatre struct {
 	actor  *actor
 	codes  *codes
 	public *public
+	met    map[string]bool       // the actions and events that came up
 	ends   map[int]chan struct{} // of edges that were asked to end
 	dead   map[int]bool
 }
@@ -142,6 +143,7 @@ type play struct {
 	part *part
 	home int // the edge that edge 0 stands for
 	open map[string]*operator
+	all  []*operator
 	vars map[string]any
 }
 
@@ -160,6 +162,9 @@ func (h *theatre) play(t *testing.T, s scenario, home int) {
 		}
 		o.hangUp()
 	}
+	for _, o := range p.all {
+		o.meet(h.met)
+	}
 	for n := range h.edges {
 		h.up(t, n)
 	}
@@ -174,6 +179,7 @@ func (p *play) step(s step) error {
 	if o == nil {
 		o = operate(p.t, p.up(p.t, n).base, p.public)
 		p.open[s.On] = o
+		p.all = append(p.all, o)
 	}
 	if s.Drop {
 		o.hangUp()

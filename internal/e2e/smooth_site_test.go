@@ -84,13 +84,13 @@ func (c *codes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Caddyfile.
 func smoothOn(t *testing.T, n int, journal string, options ...string) *theatre {
 	t.Helper()
-	h := &theatre{actor: newActor(), codes: newCodes(t), ends: map[int]chan struct{}{}, dead: map[int]bool{}}
+	h := &theatre{actor: newActor(), codes: newCodes(t), met: map[string]bool{}, ends: map[int]chan struct{}{}, dead: map[int]bool{}}
 	agent := httptest.NewServer(h.actor)
 	t.Cleanup(func() {
 		agent.CloseClientConnections()
 		agent.Close()
 	})
-	block := "name chat\n\t\tagent bot agui " + agent.URL + "\n\t\tsmooth {\n\t\t\tanonymous\n\t\t\totp {\n\t\t\t\tsend " + h.codes.srv.URL + "/send\n" +
+	block := "name chat\n\t\tagent bot agui " + agent.URL + "\n\t\tsmooth {\n\t\t\tanonymous\n\t\t\tkeepalive 200ms\n\t\t\totp {\n\t\t\t\tsend " + h.codes.srv.URL + "/send\n" +
 		"\t\t\t\tverify " + h.codes.srv.URL + "/verify\n\t\t\t\tsecret " + codeSecret + "\n\t\t\t}\n"
 	for _, o := range options {
 		block += "\t\t\t" + o + "\n"
@@ -146,12 +146,25 @@ func TestSmoothScenarios(t *testing.T) {
 	}
 	onEach(t, func(t *testing.T, h *theatre) {
 		h.public = p
+		played := 0
 		for n, s := range list {
 			name := strings.Join(append(s.Requirements, s.Name), " ")
-			if !t.Run("SMO-225 SMO-226 "+name, func(t *testing.T) { h.play(t, s, n%len(h.edges)) }) {
+			if !t.Run("SMO-225 SMO-226 "+name, func(t *testing.T) {
+				played++
+				h.play(t, s, n%len(h.edges))
+			}) {
 				for i := range h.edges {
 					h.up(t, i)
 				}
+			}
+		}
+		all, err := smoothSchemas()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range all {
+			if kind, _, _ := strings.Cut(name, "."); played == len(list) && (kind == "action" || kind == "event") && !h.met[name] {
+				t.Errorf("SMO-003 SMO-004 no scenario has %s", name)
 			}
 		}
 	})
