@@ -168,14 +168,15 @@ func TestAReaderOfBeforeFindsWhatWasMoved(t *testing.T) {
 }
 
 func TestUnreadableArchives(t *testing.T) {
-	first, last := func(int) int { return 0 }, func(n int) int { return n - 1 }
+	word := func(b []byte) int { return bytes.Index(b, []byte("words")) }
+	last := func(b []byte) int { return len(b) - 1 }
 	tests := map[string]func(*yard){
-		"PIN-178 a page was changed":       func(y *yard) { y.spoil(first) },
+		"PIN-178 a page was changed":       func(y *yard) { y.spoil(word) },
 		"PIN-178 the index was changed":    func(y *yard) { y.spoil(last) },
 		"PIN-178 the storage is away":      func(y *yard) { y.hide(true) },
-		"PIN-178 it is of another thread":  func(y *yard) { y.swap("t", "other") },
+		"PIN-178 it is of another thread":  func(y *yard) { y.swap("t", "u") },
 		"PIN-178 it is of another place":   func(y *yard) { y.swap("t", "t") },
-		"PIN-178 its pages are another's":  func(y *yard) { y.forge("t", "other") },
+		"PIN-178 its pages are another's":  func(y *yard) { y.forge("t", "u") },
 		"PIN-178 the blob is gone":         func(y *yard) { y.lose("t") },
 		"PIN-178 a byte is missing at end": func(y *yard) { y.cut("t") },
 	}
@@ -183,7 +184,7 @@ func TestUnreadableArchives(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onYards(t, func(t *testing.T, y *yard) {
 				c := y.edge(archives(), y.j)
-				for _, id := range []string{"t", "other"} {
+				for _, id := range []string{"t", "u"} {
 					key := y.thread(id)
 					for range 2 {
 						y.write(key, 320)
@@ -256,6 +257,26 @@ func (y *yard) copyBlob(from, to string, change func([]byte) []byte) {
 	b := change(y.blob(from))
 	_, err := y.j.Blobs().PutBlob(context.Background(), "r", to, bytes.NewReader(b), 1<<30)
 	must(y.t, err)
+}
+
+func TestASumIsOfOneThreadAndPlace(t *testing.T) {
+	key := chat.Key{Realm: "r", Tenant: "n", Thread: "t"}
+	sums := map[string]string{}
+	for name, sum := range map[string]string{
+		"itself":         archiveSum(key, 1, 2, []byte("index")),
+		"realm":          archiveSum(chat.Key{Realm: "s", Tenant: "n", Thread: "t"}, 1, 2, []byte("index")),
+		"tenant":         archiveSum(chat.Key{Realm: "r", Tenant: "m", Thread: "t"}, 1, 2, []byte("index")),
+		"thread":         archiveSum(chat.Key{Realm: "r", Tenant: "n", Thread: "u"}, 1, 2, []byte("index")),
+		"names in a row": archiveSum(chat.Key{Realm: "rn", Tenant: "", Thread: "t"}, 1, 2, []byte("index")),
+		"birth":          archiveSum(key, 3, 2, []byte("index")),
+		"place":          archiveSum(key, 1, 3, []byte("index")),
+		"index":          archiveSum(key, 1, 2, []byte("other")),
+	} {
+		if other, ok := sums[sum]; ok {
+			t.Errorf("the sum is the same for another %s and another %s", name, other)
+		}
+		sums[sum] = name
+	}
 }
 
 func TestDeletingAThreadDeletesItsArchives(t *testing.T) {

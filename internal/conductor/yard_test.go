@@ -31,9 +31,10 @@ type yard struct {
 	t     testing.TB
 	j     journal.Journal
 	moved atomic.Int64
-	// blobs are the paths of what the storage has; spoil changes one byte of each.
+	// blobs are the paths of what the storage has; spoil changes one bit of
+	// each, hide takes the storage away.
 	blobs func() []string
-	spoil func(at func(size int) int)
+	spoil func(at func([]byte) int)
 	hide  func(bool)
 }
 
@@ -63,7 +64,7 @@ func fileYard(t testing.TB) *yard {
 		}))
 		return list
 	}
-	y.spoil = func(at func(int) int) {
+	y.spoil = func(at func([]byte) int) {
 		for _, path := range y.blobs() {
 			b, err := os.ReadFile(path)
 			must(t, err)
@@ -100,7 +101,7 @@ func redisYard(t testing.TB) *yard {
 		}
 		return list
 	}
-	y.spoil = func(at func(int) int) {
+	y.spoil = func(at func([]byte) int) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		for path, b := range a.values {
@@ -113,9 +114,9 @@ func redisYard(t testing.TB) *yard {
 	return y
 }
 
-func changed(b []byte, at func(int) int) []byte {
+func changed(b []byte, at func([]byte) int) []byte {
 	b = bytes.Clone(b)
-	b[at(len(b))] ^= 1
+	b[at(b)] ^= 1
 	return b
 }
 
