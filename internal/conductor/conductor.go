@@ -77,6 +77,7 @@ type Conductor struct {
 	// fleet is what the other edges said last; announced is when this one was
 	// heard last, for the goroutine of the heartbeat alone.
 	fleet     atomic.Pointer[Fleet]
+	accord    accord // of announce
 	announced int64
 	kick      chan struct{}
 	// lease is when the last heartbeat that was heard was sent; unheard is the

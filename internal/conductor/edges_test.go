@@ -56,6 +56,35 @@ func TestFleet(t *testing.T) {
 	}
 }
 
+// F45: a newer schema is written when every living edge has read it for a while.
+func TestSchemaRisesWhenAllEdgesReadIt(t *testing.T) {
+	fleet := func(schemas ...int) (list []journal.Edge) {
+		for _, s := range schemas {
+			list = append(list, journal.Edge{Schema: s})
+		}
+		return list
+	}
+	var a accord
+	for i, c := range []struct {
+		edges []journal.Edge
+		at    int64
+		want  int
+	}{
+		{fleet(2, 1, 2), 0, 0},
+		{fleet(2, 1, 2), accordPatience, 1},
+		{fleet(2, 2), accordPatience + 1, 0}, // the old one was not heard
+		{fleet(2, 1, 2), accordPatience + 10_000, 0},
+		{fleet(2, 2), accordPatience + 20_000, 0}, // it has gone
+		{fleet(2, 3), 2*accordPatience + 19_999, 0},
+		{fleet(2, 3), 2*accordPatience + 20_000, 2},
+		{nil, 2*accordPatience + 30_000, 0},
+	} {
+		if got := a.take(c.edges, c.at); got != c.want {
+			t.Errorf("step %d: %d", i, got)
+		}
+	}
+}
+
 func TestSweepLeavesRunsToEdgesThatHaveTheirAgent(t *testing.T) {
 	reach := map[string]Reach{"here": Here, "there": Elsewhere, "gone": Nowhere}
 	for _, c := range []struct {

@@ -88,6 +88,40 @@ func (c *Conductor) announce(ctx context.Context) {
 	}
 	f := NewFleet(c.o.Boot, edges)
 	c.fleet.Store(&f)
+	if speaker, ok := c.j.(journal.Speaker); ok {
+		if err := speaker.Speak(ctx, c.accord.take(edges, c.o.Now())); err != nil && c.ctx.Err() == nil {
+			c.o.Logger.Warn("the journal's schema does not rise", "error", err)
+		}
+	}
+}
+
+// accordPatience is how long all edges must have read a schema before it is
+// written, in ms: one that lives and was not heard for a while must not be shut
+// out.
+const accordPatience = 60_000
+
+// accord is the newest schema that all edges read, and since when they do.
+type accord struct {
+	schema int
+	since  int64
+}
+
+// take takes the living edges and returns what may be written, 0 if that is not
+// sure.
+func (a *accord) take(edges []journal.Edge, now int64) int {
+	lowest := 0
+	for _, e := range edges {
+		if lowest == 0 || e.Schema < lowest {
+			lowest = e.Schema
+		}
+	}
+	if lowest != a.schema {
+		a.schema, a.since = lowest, now
+	}
+	if now-a.since < accordPatience {
+		return 0
+	}
+	return a.schema
 }
 
 // Announce tells the other edges anew, soon: what this edge has changed.

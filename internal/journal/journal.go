@@ -435,6 +435,13 @@ type Journal interface {
 	Close() error
 }
 
+// Speaker is a Journal that edges of several versions may share. It writes the
+// oldest schema until it is told of a newer one, and never goes back.
+type Speaker interface {
+	// Speak says the newest schema that every living edge reads.
+	Speak(ctx context.Context, schema int) error
+}
+
 // Confirmer is a Journal whose newest commits may stand where a failover would
 // lose them, although it can be told to wait until they don't.
 type Confirmer interface {

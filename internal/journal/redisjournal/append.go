@@ -30,7 +30,7 @@ func (j *Journal) publish(size int) (how uint8) {
 // appendHead is what the script reads first.
 func (j *Journal) appendHead(a *journal.Append, size int) []byte {
 	return packer(make([]byte, 0, 64)).u64(a.Epoch).u64(a.Fence).u48(a.W).u64(a.Tag).u64(a.Tag).
-		u48(j.shift()).u8(j.publish(size)).u16(j.schema)
+		u48(j.shift()).u8(j.publish(size)).u16(uint16(j.schema.writes.Load()))
 }
 
 // Append implements journal.Journal.

@@ -109,7 +109,7 @@ func (j *Journal) commitArgs(k threadKeys, c *journal.Commit) (args []any, size 
 		}
 	}
 	head := packer(make([]byte, 0, 128)).u64(c.Epoch).u64(c.Rev.N).u64(c.Rev.Tag).u64(c.NewEpoch).u64(c.Tag).u64(c.Tag).
-		u48(j.shift()).u48(uint64(j.opts.idleTrim().Milliseconds())).u8(j.publish(size)).u16(j.schema)
+		u48(j.shift()).u48(uint64(j.opts.idleTrim().Milliseconds())).u8(j.publish(size)).u16(uint16(j.schema.writes.Load()))
 	for _, n := range []int{len(runs.ids), len(guards), len(changes), len(entries), len(c.Nodes), len(c.Segments)} {
 		head = head.u32(uint32(n))
 	}

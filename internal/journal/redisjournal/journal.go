@@ -30,7 +30,7 @@ type Journal struct {
 	log    *slog.Logger
 	link   *link
 	lanes  []*lane
-	schema uint16 // the version that this build writes
+	schema schema
 
 	followers *followers
 	shelf     *shelf
@@ -68,9 +68,11 @@ func Open(opts Options) (*Journal, error) {
 		return nil, err
 	}
 	j := &Journal{
-		opts: opts, keys: keys, log: opts.Logger, link: l, schema: uint16(chat.SchemaVersion),
+		opts: opts, keys: keys, log: opts.Logger, link: l,
 		closing: make(chan struct{}),
 	}
+	j.schema.knows = uint16(chat.SchemaVersion)
+	j.schema.writes.Store(firstSchema)
 	n := laneCount
 	if opts.Cluster {
 		n = laneCountCluster
@@ -176,7 +178,7 @@ func (j *Journal) settle(ctx context.Context) error {
 }
 
 // checkLayout says what is wrong with the stored number of partitions, or
-// stores it.
+// stores it, and with the schema.
 func (j *Journal) checkLayout(ctx context.Context) error {
 	mine := strconv.Itoa(j.keys.partitions())
 	if err := j.link.write.SetNX(ctx, j.keys.layout(), mine, 0).Err(); err != nil {
@@ -189,7 +191,7 @@ func (j *Journal) checkLayout(ctx context.Context) error {
 	if theirs != mine {
 		return fmt.Errorf("redisjournal: prefix %q was begun with %.8q partitions, not %s: leave the number as it is, or take another prefix", j.keys.prefix, theirs, mine)
 	}
-	return nil
+	return j.checkSchema(ctx)
 }
 
 // closeGrace is how long Close waits for a server's answers.

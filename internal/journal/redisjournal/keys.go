@@ -211,5 +211,8 @@ func (k keyspace) due(partition int) string     { return k.heads[partition] + "d
 func (k keyspace) idle(partition int) string    { return k.heads[partition] + "idle" }
 func (k keyspace) segment(partition int) string { return k.heads[partition] + "seg" }
 
+// schema is where the version stands that all edges write, if it is not the first.
+func (k keyspace) schema() string { return k.prefix + ":schema" }
+
 // layout is where the number of partitions stands.
 func (k keyspace) layout() string { return k.prefix + ":layout" }

@@ -22,7 +22,7 @@ func (j *Journal) Claim(ctx context.Context, q journal.Claim) (fence uint64, rev
 	if len(q.Owner) > maxName {
 		return 0, rev, 0, fmt.Errorf("%w: an owner's name", journal.ErrTooLarge)
 	}
-	head := packer(nil).u64(q.Fence).u64(q.Tag).flag(q.Living).u48(j.shift()).u8(j.publish(0)).u16(j.schema)
+	head := packer(nil).u64(q.Fence).u64(q.Tag).flag(q.Living).u48(j.shift()).u8(j.publish(0)).u16(uint16(j.schema.writes.Load()))
 	text, err := j.lane(k).do(ctx, claimScript, 0, []string{k.meta, j.keys.due(k.partition)}, []byte(head), q.Run, q.Owner, k.name, k.channel)
 	if res, err = okOrLost(text, err); err != nil || res != journal.OK {
 		return 0, rev, res, err

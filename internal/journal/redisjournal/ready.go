@@ -110,6 +110,9 @@ func (j *Journal) inspect(ctx context.Context) (problems, warnings []string) {
 	if err == nil {
 		err = j.takesWrites(ctx)
 	}
+	if err == nil {
+		err = j.checkSchema(ctx)
+	}
 	if err != nil {
 		problems = append(problems, readable(err).Error())
 	}

@@ -18,11 +18,11 @@ func (j *Journal) Trim(ctx context.Context, q journal.Trim) (journal.Result, err
 		return 0, err
 	}
 	defer j.leave()
-	base, err := q.Base.Marshal()
+	base, err := j.spoken(q.Base).Marshal()
 	if err != nil {
 		return 0, fmt.Errorf("redisjournal: a base: %w", err)
 	}
-	head := packer(nil).u64(q.Epoch).u48(q.Base.Pos).u64(q.Base.Tag).u32(uint32(q.FirstPage)).u16(j.schema).
+	head := packer(nil).u64(q.Epoch).u48(q.Base.Pos).u64(q.Base.Tag).u32(uint32(q.FirstPage)).u16(uint16(j.schema.writes.Load())).
 		u48(uint64(q.Rest)).u32(uint32(q.Base.Archived()))
 	args, size := []any{[]byte(head), base, k.name}, len(base)
 	for _, p := range q.Pages {
@@ -46,12 +46,12 @@ func (j *Journal) Reset(ctx context.Context, q journal.Reset) (journal.Result, e
 		return 0, err
 	}
 	defer j.leave()
-	base, err := q.Base.Marshal()
+	base, err := j.spoken(q.Base).Marshal()
 	if err != nil {
 		return 0, fmt.Errorf("redisjournal: a base: %w", err)
 	}
 	head := packer(nil).u64(q.Seen.Epoch).u48(q.Seen.Pos).u64(q.Seen.Tag).u64(q.NewEpoch).u64(q.Tag).
-		u48(q.Base.Pos).u48(q.Base.Log).u64(q.Base.Tag).u8(j.publish(0)).u16(j.schema)
+		u48(q.Base.Pos).u48(q.Base.Log).u64(q.Base.Tag).u8(j.publish(0)).u16(uint16(j.schema.writes.Load()))
 	names := []string{k.meta, k.stream, k.base, j.keys.idle(k.partition)}
 	return okOrLost(j.lane(k).do(ctx, resetScript, len(base), names, []byte(head), base, k.name, k.channel))
 }
@@ -63,7 +63,7 @@ func (j *Journal) Delete(ctx context.Context, key chat.Key, epoch uint64) (journ
 		return 0, err
 	}
 	defer j.leave()
-	head := packer(nil).u64(epoch).u48(j.shift()).u8(j.publish(0)).u48(uint64(journal.Tombstone.Milliseconds())).u16(j.schema)
+	head := packer(nil).u64(epoch).u48(j.shift()).u8(j.publish(0)).u48(uint64(journal.Tombstone.Milliseconds())).u16(uint16(j.schema.writes.Load()))
 	names := []string{
 		k.meta, k.stream, k.base, k.pages, k.nodes, j.keys.due(k.partition), j.keys.idle(k.partition),
 		j.keys.segment(k.partition), k.segments,

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/journal"
@@ -156,7 +157,7 @@ func TestOlderWriterIsRefused(t *testing.T) {
 	server := redistest.Start(t)
 	o := Options{Addresses: []string{server.Addr()}}
 	newer, older := mustOpen(t, o), mustOpen(t, o)
-	newer.schema++
+	newer.schema.writes.Add(1)
 	done := mustCommit(t, newer, opening(theKey))
 	c := opening(theKey)
 	c.Epoch, c.Rev, c.Runs = 7, done.Rev, nil
@@ -188,6 +189,55 @@ func TestOlderWriterIsRefused(t *testing.T) {
 	}
 	if res, err := newer.Append(t.Context(), appendOf(theKey, 0, 1<<40, "x")); err != nil || res.Result != journal.Stored {
 		t.Errorf("the newer one's append: %s, %v", res.Result, err)
+	}
+}
+
+// F45: two versions side by side write what both read; when the older ones have
+// gone the newer form is written, and an older edge is told what to do.
+func TestSchemaIsWrittenWhenItIsSpoken(t *testing.T) {
+	server := redistest.Start(t)
+	o := Options{Addresses: []string{server.Addr()}}
+	newer, older := mustOpen(t, o), mustOpen(t, o)
+	newer.schema.knows++
+	mustCommit(t, newer, opening(theKey))
+	mustLoad(t, older, theKey)
+	say := func(version int) {
+		t.Helper()
+		if err := newer.Speak(t.Context(), version); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(0)
+	say(chat.SchemaVersion)
+	other := threadKey("other")
+	mustCommit(t, newer, opening(other))
+	mustLoad(t, older, other)
+	if err := older.Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+	say(chat.SchemaVersion + 9) // more than it knows
+	say(chat.SchemaVersion)
+	risen := threadKey("risen")
+	mustCommit(t, newer, opening(risen))
+	if _, err := older.Load(t.Context(), journal.Load{Key: risen}); err == nil || !strings.Contains(err.Error(), "upgrade this edge") {
+		t.Errorf("a thread of the newer schema: %v", err)
+	}
+	older.health.mu.Lock()
+	older.health.at = time.Time{}
+	older.health.mu.Unlock()
+	late := mustOpen(t, o)
+	for name, err := range map[string]error{"the older one": older.Ready(t.Context()), "one that comes later": late.Ready(t.Context())} {
+		if err == nil || !strings.Contains(err.Error(), "upgrade this edge") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := late.Commit(t.Context(), opening(threadKey("late"))); err == nil || !strings.Contains(err.Error(), "upgrade this edge") {
+		t.Errorf("it writes: %v", err)
+	}
+	heir := mustOpen(t, o)
+	heir.schema.knows++
+	if err := heir.Ready(t.Context()); err != nil || heir.schema.writes.Load() != uint32(chat.SchemaVersion+1) {
+		t.Errorf("another of the newer version writes %d, %v", heir.schema.writes.Load(), err)
 	}
 }
 
