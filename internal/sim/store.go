@@ -83,7 +83,6 @@ func (s *store) thread(key chat.Key) *thread {
 func (s *store) save(t *thread) *undone {
 	u := undone{t: t, l: *t.l, truth: t.truth}
 	u.l.Meta.Runs = maps.Clone(t.l.Meta.Runs)
-	u.l.Nodes = maps.Clone(t.l.Nodes)
 	u.l.Records = slices.Clip(u.l.Records)
 	u.l.Commands = slices.Clip(u.l.Commands)
 	if len(s.undo) >= undoLimit {
@@ -142,6 +141,7 @@ func (s *store) commit(c journal.Commit) journal.Committed {
 	t, now := s.thread(c.Key), s.w.now
 	s.w.bug.committing(t.l, &c)
 	u := s.save(t)
+	t.l.Nodes = maps.Clone(t.l.Nodes) // what was saved keeps the one that was
 	was := t.l.Exists
 	r := t.l.Commit(c, now)
 	if r.Result != journal.Done {
