@@ -15,7 +15,10 @@ func TestOTPReachesTheSite(t *testing.T) {
 	if s := made(t, "parlance echo {\nsmooth\n}").site; s.Smooth.Codes != nil {
 		t.Errorf("by default: %+v", s.Smooth.Codes)
 	}
-	s := made(t, "parlance echo {\nsmooth {\notp {\n"+testHooks+"secret {env.PARLANCE_TEST_SECRET}\ntimeout 3s\n}\n}\n}").site
+	s := made(t, "parlance echo {\nsmooth {\notp {\n"+testHooks+"secret {env.PARLANCE_TEST_SECRET}\ntimeout 3s\n}\notp_resume resend\n}\n}").site
+	if !s.Smooth.Resend {
+		t.Error("SMO-204 otp_resume is lost")
+	}
 	w, ok := s.Smooth.Codes.(*smooth.Webhook)
 	if !ok || w.SendURL != "https://codes.example.com/hunter2" || w.VerifyURL != "http://127.0.0.1:9000/hunter2" || w.Timeout != 3*time.Second {
 		t.Errorf("%+v", s.Smooth.Codes)

@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"path"
@@ -61,6 +62,11 @@ type Smooth struct {
 	// Who sends one-time codes, and checks them. Without it an agent that asks
 	// for one is told that its person declined.
 	OTP *OTP `json:"otp,omitempty"`
+
+	// What a turn does whose agent asks for a code: `park`, the default, waits for
+	// it; `resend` lets it end, and the person sends the message again once the
+	// code was right.
+	OTPResume string `json:"otp_resume,omitempty"`
 }
 
 // smoothPath is where the dialect is by default.
@@ -109,6 +115,16 @@ func (h *Handler) makeSmooth() error {
 		if site.Codes, err = p.OTP.make(); err != nil {
 			return fmt.Errorf("otp: %w", err)
 		}
+	}
+	switch p.OTPResume {
+	case "", "park":
+	case "resend":
+		site.Resend = true
+	default:
+		return fmt.Errorf("otp_resume must be park or resend, not %q", p.OTPResume)
+	}
+	if p.OTPResume != "" && p.OTP == nil {
+		return errors.New("otp_resume needs an otp block, which says who sends codes")
 	}
 	h.site.Smooth = site
 	return nil
@@ -172,6 +188,7 @@ func authKey(s string) ([]byte, error) {
 //		auth_key      <secret>
 //		interaction   <kind> { ... }
 //		otp           { ... }
+//		otp_resume    park|resend
 //	}
 func (h *Handler) readSmooth(d *caddyfile.Dispenser) error {
 	p := new(Smooth)
@@ -212,6 +229,7 @@ func (h *Handler) readSmooth(d *caddyfile.Dispenser) error {
 		}),
 		"interaction": many(func() error { return p.readInteraction(d) }),
 		"otp":         once(func() error { return p.readOTP(d) }),
+		"otp_resume":  text(d, &p.OTPResume),
 	}, nil)
 }
 

@@ -98,6 +98,8 @@ func TestValidateSmooth(t *testing.T) {
 		{"a path of pingerchips", "smooth /socket/websocket\napp k {\nsecret {env.PARLANCE_TEST_SECRET}\n}", "is pingerchips' too"},
 		{"an agent id of nobody", smooth("agent_id a parrot"), `smooth: agent_id "a" means "parrot", and no agent has that name`},
 		{"on_disconnect", smooth("on_disconnect wait"), `smooth: on_disconnect must be cancel or continue, not "wait"`},
+		{"otp_resume", smooth("otp_resume later"), `smooth: otp_resume must be park or resend, not "later"`},
+		{"otp_resume without a service", smooth("otp_resume resend"), "smooth: otp_resume needs an otp block"},
 		{"a pattern", smooth("models [a"), `smooth: "[a" is no pattern`},
 		{"a short auth_key", smooth("auth_key hunter2"), "smooth: auth_key: it has fewer than 16 bytes"},
 		{"a missing auth_key", smooth("auth_key hunter2-{env.PARLANCE_TEST_NOTHING}"), "smooth: auth_key: a placeholder in it is unknown or empty"},

@@ -41,6 +41,9 @@ type Config struct {
 	// Codes verifies people by one-time codes; without it a question for one is
 	// declined.
 	Codes Codes
+	// Resend lets turns whose agent asks for a code end without it: the person
+	// sends the message again once the code was right (SMO-204).
+	Resend bool
 }
 
 // Kind is a kind of interaction that needs no code: its spec and its values are

@@ -227,6 +227,7 @@ func TestCancelAgainstApprove(t *testing.T) {
 	other := s.dial("ann")
 	ended := map[string]int{}
 	for range 40 {
+		s.still()
 		s.agent.says(call("wipe", "{}"), text("well"))
 		c.say(session, "turn", "go")
 		c.asked("wipe")
@@ -255,6 +256,17 @@ func TestCancelAgainstApprove(t *testing.T) {
 	}
 	c.silent("SMO-022 nothing follows")
 	other.silent("nobody else is told")
+}
+
+// still waits until no run is at work: the agent of one that was stopped reads the
+// same script.
+func (s *site) still() {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); s.hub.Stats().Runs > 0; <-time.After(time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.t.Fatal("a run goes on")
+		}
+	}
 }
 
 func TestAConfirmedTurnIsTakenUpAgain(t *testing.T) {

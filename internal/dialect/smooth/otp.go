@@ -14,8 +14,8 @@ import (
 )
 
 // Codes is a back end's service for one-time codes. It makes them, keeps them and
-// counts the attempts; this package sees a code only on its way through, and
-// neither logs nor stores it (SMO-210).
+// counts the attempts, which this package does too; it sees a code only on its
+// way through, and neither logs nor stores it (SMO-210).
 type Codes interface {
 	// Send sends a code. It may be called again for the same challenge, after a
 	// failure or for a client that came back.
@@ -26,7 +26,7 @@ type Codes interface {
 
 // Challenge is what a code is asked for.
 type Challenge struct {
-	// ID is the question's own, and the same each time it is asked.
+	// ID is the same each time the code of one challenge is sent or checked.
 	ID, Session string
 	// Channel is email or sms, Destination the address or the number.
 	Channel, Destination string
@@ -64,8 +64,8 @@ func WantsCode(i *chat.Interrupt) bool {
 
 // challenge is what a session's person can be sent a code by: his mail address
 // before his number (SMO-211).
-func challenge(s *session, i *chat.Interrupt) (Challenge, bool) {
-	c := Challenge{ID: i.ID, Session: s.ID, Tool: first(i.Tool, "action")}
+func challenge(s *session, tool string) (Challenge, bool) {
+	c := Challenge{Session: s.ID, Tool: first(tool, "action")}
 	switch {
 	case s.Email != "" || s.UserEmail != "":
 		c.Channel, c.Destination = "email", first(s.Email, s.UserEmail)
@@ -89,7 +89,8 @@ func masked(c Challenge) string {
 
 // askCode begins a verification: it shows the card, sends a code and tells where
 // to. Whom the back end vouches for needs none (SMO-042, SMO-209), and who cannot
-// be sent one declines.
+// be sent one declines. Where people send their message again after a code, the
+// agent goes on without an answer, and one who was checked needs none (SMO-204).
 func (t *turn) askCode(ctx context.Context, cfg *Config, i *chat.Interrupt) error {
 	c := t.conn
 	s, err := c.session(ctx, t.session)
@@ -97,33 +98,94 @@ func (t *turn) askCode(ctx context.Context, cfg *Config, i *chat.Interrupt) erro
 		return err
 	}
 	a := dialect.Answer{Thread: t.thread, Interrupt: i.ID, Tools: cfg.tools()}
-	to, reachable := challenge(s, i)
+	to, reachable := challenge(s, i.Tool)
 	switch {
-	case s.Vouched:
-		a.Value, a.Verified = verifiedBy("auth_context"), true
-		c.tell(t, i, verifiedFrame(t.request, c.server.now()))
+	case s.Vouched, s.Verified && cfg.Resend:
+		a.Value, a.Verified = verifiedBy(map[bool]string{true: "auth_context", false: "session"}[s.Vouched]), true
+		c.tell(t, i.ID, verifiedFrame(t.request, c.server.now()))
 		_, err := c.server.o.Desk.Answer(ctx, c.who, a)
 		return err
 	case cfg.Codes == nil || !reachable:
 		a.Status = chat.InterruptDeclined
 		_, err := c.server.o.Desk.Answer(ctx, c.who, a)
 		return err
+	case cfg.Resend:
+		err := t.sendCode(ctx, cfg, s, to, "", i.ID, i.Payload)
+		a.Status = chat.InterruptDeclined
+		_, declined := c.server.o.Desk.Answer(ctx, c.who, a)
+		return errors.Join(err, declined)
 	}
-	c.tell(t, i, codeCard(t.request, s, to, i, c.server.now()))
-	if err := cfg.Codes.Send(ctx, to); err != nil {
-		c.tell(t, i, failure(t.request, &Error{codeOTPSend, "The code could not be sent."}, c.server.now()))
+	return t.sendCode(ctx, cfg, s, to, i.ID, i.ID, i.Payload)
+}
+
+// sendCode shows the card of a challenge for a question, or for the session
+// where that is "", and has its code sent. asked is the question that must still
+// be shown, or "".
+func (t *turn) sendCode(ctx context.Context, cfg *Config, s *session, to Challenge, question, asked string, said jsontext.Value) error {
+	c := t.conn
+	var f flow
+	send := false
+	err := c.account(ctx, s.ID, func(k *codes) (err error) {
+		f, send, err = k.ask(question, to.Tool, c.server.now())
+		return err
+	})
+	refused, told := errors.AsType[*Error](err)
+	if err != nil && !told {
+		return err
+	}
+	c.tell(t, asked, codeCard(t.request, s, to, said, c.server.now()))
+	if to.ID = f.Challenge; send {
+		if err = cfg.Codes.Send(ctx, to); err != nil {
+			refused = &Error{codeOTPSend, "The code could not be sent."}
+		}
+	}
+	if refused != nil {
+		c.tell(t, asked, failure(t.request, refused, c.server.now()))
 		return err
 	}
 	b := member(quoted([]byte(`{"channel":`), to.Channel), "maskedDestination", masked(to))
-	c.tell(t, i, nested(eventOTPSent, t.request, append(b, '}'), c.server.now()))
+	c.tell(t, asked, nested(eventOTPSent, t.request, append(b, '}'), c.server.now()))
 	return nil
 }
 
-// tell sends a frame of a turn that still shows the question.
-func (c *conn) tell(t *turn, i *chat.Interrupt, frame []byte) {
+// wantCode has a code sent because the agent said, without a question, that it
+// needs one: the turn ends as it would, behind the frames that say so, and the
+// person sends the message again once the code was right (SMO-204). Holds
+// conn.mu.
+func (t *turn) wantCode(said jsontext.Value) {
+	c, cfg := t.conn, t.conn.config()
+	if t.mirror || cfg == nil || cfg.Codes == nil || said.Kind() != '{' {
+		return
+	}
+	t.sending++
+	t.conn.server.spawn(func(ctx context.Context) {
+		err := t.sessionCode(ctx, cfg, said)
+		c.server.report("code", err)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if t.sending--; t.sending == 0 && t.last != nil && !t.over {
+			t.last()
+		}
+	})
+}
+
+func (t *turn) sessionCode(ctx context.Context, cfg *Config, said jsontext.Value) error {
+	s, err := t.conn.session(ctx, t.session)
+	if err != nil {
+		return err
+	}
+	to, reachable := challenge(s, entry(said).text("toolId", maxName))
+	if !reachable || s.Vouched || s.Verified {
+		return nil
+	}
+	return t.sendCode(ctx, cfg, s, to, "", "", said)
+}
+
+// tell sends a frame of a turn that still shows the question; "" is any.
+func (c *conn) tell(t *turn, asked string, frame []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !t.over && c.turn == t && t.asked == i.ID {
+	if !t.over && c.turn == t && (asked == "" || t.asked == asked) {
 		c.out.send(frame)
 	}
 }
@@ -137,11 +199,11 @@ func verifiedFrame(request string, at int64) []byte {
 }
 
 // codeCard is the event that shows that a code is needed (SMO-200).
-func codeCard(request string, s *session, to Challenge, i *chat.Interrupt, at int64) []byte {
+func codeCard(request string, s *session, to Challenge, said jsontext.Value, at int64) []byte {
 	text, level := "A code is needed to go on.", ""
-	if i.Payload.Kind() == '{' {
-		text = describe(i, text)
-		o := entry(i.Payload)
+	if said.Kind() == '{' {
+		o := entry(said)
+		text = first(o.text("message", maxText), text)
 		level = first(entry(o.members["metadata"]).text("authLevel", maxName), o.text("authLevel", maxName))
 	}
 	b := member(quoted([]byte(`{"toolId":`), to.Tool), "actionDescription", text)
@@ -153,9 +215,10 @@ func codeCard(request string, s *session, to Challenge, i *chat.Interrupt, at in
 	return nested(eventOTP, request, append(b, '}'), at)
 }
 
-// verify answers a one-time code (SMO-202 to SMO-208). The conversation is not
-// held while the back end thinks, and what it says of a question that somebody
-// else has answered meanwhile counts for nothing.
+// verify answers a one-time code (SMO-202 to SMO-208), that of the question that
+// waits or else of the session. The conversation is not held while the back end
+// thinks, and what it says of a question that somebody else has answered
+// meanwhile counts for nothing.
 func (c *conn) verify(ctx context.Context, o *object, request string) error {
 	o.required("requestId", maxText)
 	id := o.session()
@@ -170,16 +233,15 @@ func (c *conn) verify(ctx context.Context, o *object, request string) error {
 	run, i := c.waiting(v.seat.State(), s, request)
 	v.done()
 	cfg := c.config()
-	if i == nil || cfg == nil || cfg.Codes == nil || !WantsCode(i) {
+	if cfg == nil || cfg.Codes == nil {
 		c.refuseCode(request, Verdict{Reason: "NOT_FOUND"})
 		return nil
 	}
-	to, ok := challenge(s, i)
-	if !ok {
-		c.refuseCode(request, Verdict{Reason: "NOT_FOUND"})
-		return nil
+	question := ""
+	if i != nil && WantsCode(i) {
+		question = i.ID
 	}
-	verdict, err := cfg.Codes.Verify(ctx, to, code)
+	verdict, by, err := c.checkCode(ctx, cfg, s, question, code)
 	if err != nil {
 		return err
 	}
@@ -187,12 +249,19 @@ func (c *conn) verify(ctx context.Context, o *object, request string) error {
 		c.refuseCode(request, verdict)
 		return nil
 	}
+	if question == "" {
+		if err := c.change(ctx, s.ID, func(s *session) { s.Verified = true }); err != nil {
+			return err
+		}
+		c.out.send(verifiedFrame(request, c.server.now()))
+		return nil
+	}
 	if v, err = c.view(ctx, s.Thread); err != nil {
 		return err
 	}
 	defer v.done() // the turn goes on behind the frame that says so
 	_, err = c.server.o.Desk.Answer(ctx, c.who, dialect.Answer{
-		Thread: s.Thread, Interrupt: i.ID, Value: verifiedBy(to.Channel), Verified: true, Tools: c.toolsFor(cfg, run),
+		Thread: s.Thread, Interrupt: question, Value: verifiedBy(by), Verified: true, Tools: c.toolsFor(cfg, run),
 	})
 	switch {
 	case errors.Is(err, chat.ErrNotWaiting), errors.Is(err, chat.ErrUnknownRun):
@@ -201,8 +270,44 @@ func (c *conn) verify(ctx context.Context, o *object, request string) error {
 	case err != nil:
 		return err
 	}
+	c.server.report("verified", c.change(ctx, s.ID, func(s *session) { s.Verified = true }))
 	c.out.send(verifiedFrame(request, c.server.now()))
 	return nil
+}
+
+// checkCode has a code checked, and keeps account of it: an attempt counts before it
+// is made, and only one that the service did not answer is given back.
+func (c *conn) checkCode(ctx context.Context, cfg *Config, s *session, question, code string) (v Verdict, by string, err error) {
+	var f flow
+	err = c.account(ctx, s.ID, func(k *codes) error {
+		f, v.Reason = k.try(question, c.server.now())
+		return nil
+	})
+	to, reachable := challenge(s, f.Tool)
+	switch {
+	case err != nil:
+		return Verdict{}, "", err
+	case v.Reason != "":
+		return v, "", nil
+	case !reachable:
+		return Verdict{Reason: "NOT_FOUND"}, "", nil
+	}
+	to.ID = f.Challenge
+	v, err = cfg.Codes.Verify(ctx, to, code)
+	tries := f.Tries
+	switch {
+	case err != nil:
+		tries--
+	case v.OK:
+		return v, to.Channel, c.account(ctx, s.ID, func(k *codes) error { k.close(f.Challenge); return nil })
+	case v.Reason != "" && v.Reason != "INVALID_CODE":
+		tries = codeTries
+	default:
+		v.Remaining = min(v.Remaining, codeTries-tries)
+		return v, "", nil
+	}
+	c.server.report("code", c.account(context.WithoutCancel(ctx), s.ID, func(k *codes) error { k.set(f.Challenge, tries); return nil }))
+	return v, "", err
 }
 
 // The words for each reason.

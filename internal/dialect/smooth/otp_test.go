@@ -26,6 +26,8 @@ type host struct {
 	sent  []smooth.Challenge
 	left  int
 	fails bool
+	tried int
+	down  bool
 }
 
 func (h *host) Send(_ context.Context, c smooth.Challenge) error {
@@ -41,10 +43,13 @@ func (h *host) Send(_ context.Context, c smooth.Challenge) error {
 func (h *host) Verify(_ context.Context, c smooth.Challenge, code string) (smooth.Verdict, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.tried++
 	switch {
+	case h.down:
+		return smooth.Verdict{}, errors.New("the service is down")
 	case h.left == 0:
 		return smooth.Verdict{Reason: "MAX_ATTEMPTS", Remaining: 3}, nil
-	case code == "123456" && c.Destination == h.sent[0].Destination && c.ID == h.sent[0].ID:
+	case code == "123456" && c == h.sent[len(h.sent)-1]:
 		return smooth.Verdict{OK: true}, nil
 	}
 	h.left--

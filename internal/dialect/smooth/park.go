@@ -330,9 +330,13 @@ func (c *conn) decline(ctx context.Context, a dialect.Answer, s *session, k card
 func (c *conn) introduce(ctx context.Context, s *session, values jsontext.Value) {
 	o := entry(values)
 	err := c.change(ctx, s.ID, func(s *session) {
+		before := [2]string{first(s.Email, s.UserEmail), s.Phone}
 		s.UserName = first(o.text("name", maxName), s.UserName)
 		s.Email = first(o.text("email", maxName), s.Email)
 		s.Phone = first(o.text("phone", maxName), s.Phone)
+		if before != [2]string{first(s.Email, s.UserEmail), s.Phone} {
+			s.Verified = false // that was at another address
+		}
 	})
 	c.server.report("introduce", err)
 }

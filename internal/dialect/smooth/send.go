@@ -41,6 +41,8 @@ type user struct {
 	Name  string `json:"name,omitempty"`
 	Email string `json:"email,omitempty"`
 	Phone string `json:"phone,omitempty"`
+	// Verified says that the back end or a one-time code vouches for the person.
+	Verified bool `json:"verified,omitzero"`
 }
 
 type imageLink struct {
@@ -85,7 +87,7 @@ func (c *conn) message(ctx context.Context, o *object, request string) error {
 	if request == "" {
 		request = "srv-" + uuid.NewString()
 	}
-	if n := (user{first(s.UserName), first(s.Email, s.UserEmail), s.Phone}); n != (user{}) {
+	if n := (user{s.UserName, first(s.Email, s.UserEmail), s.Phone, s.Vouched || s.Verified}); n != (user{}) {
 		r.props.User = &n
 	}
 	r.props.Session = s.Metadata

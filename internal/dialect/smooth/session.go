@@ -37,9 +37,11 @@ type session struct {
 	Phone        string         `json:"contactPhone,omitempty"`
 	Metadata     jsontext.Value `json:"metadata,omitzero"`
 	// Vouched says that the back end said who the person is (SMO-042).
-	Vouched bool  `json:"vouched,omitzero"`
-	Created int64 `json:"created"`
-	Used    int64 `json:"used"`
+	Vouched bool `json:"vouched,omitzero"`
+	// Verified says that a one-time code of the person's was right.
+	Verified bool  `json:"verified,omitzero"`
+	Created  int64 `json:"created"`
+	Used     int64 `json:"used"`
 
 	version uint64
 }

@@ -37,7 +37,13 @@ type site struct {
 // serve starts a site; change may alter its configuration first.
 func serve(t *testing.T, change func(*edge.Site)) *site {
 	t.Helper()
-	s := &site{t: t, dir: t.TempDir(), agent: new(script), guests: &guests{revoked: map[string]bool{}}}
+	return serveAt(t, nil, change)
+}
+
+// serveAt is serve by another clock.
+func serveAt(t *testing.T, now func() time.Time, change func(*edge.Site)) *site {
+	t.Helper()
+	s := &site{t: t, dir: t.TempDir(), now: now, agent: new(script), guests: &guests{revoked: map[string]bool{}}}
 	s.open = func() (journal.Journal, error) {
 		return filejournal.Open(t.Context(), filejournal.Options{Dir: s.dir})
 	}

@@ -39,10 +39,14 @@ func (c *conn) takeUp(ctx context.Context, s *session, others bool, reply []byte
 	live, _ := v.seat.Live()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	again := c.askedForCode(st)
 	v.supports, v.watch = supports, v.watch || watch
 	c.out.send(reply)
 	if run != nil && !c.closed {
 		c.resume(s.Thread, run, st.Run(run.ID), live, supports)
+	} else if again != nil {
+		c.turn.asked = ""
+		c.turn.park(again)
 	}
 	if !v.watch {
 		return nil
@@ -79,6 +83,19 @@ func (c *conn) resume(thread string, run, shown *chat.Run, live []any, supports 
 		t.park(shown)
 	}
 	c.server.know(t)
+}
+
+// askedForCode is the run of this connection's turn, if it waits for a code: to
+// ask for the session again is to ask for the code again. Holds c.mu.
+func (c *conn) askedForCode(st *chat.State) *chat.Run {
+	if c.turn == nil {
+		return nil
+	}
+	r := st.Run(c.turn.run)
+	if r == nil || r.Status != chat.RunSuspended || r.Stop != nil || r.Open() == nil || !WantsCode(r.Open()) {
+		return nil
+	}
+	return r
 }
 
 // recall notes what the turn's former frames said.

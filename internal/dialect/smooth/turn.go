@@ -23,6 +23,8 @@ type turn struct {
 	supports      []string
 	done          chan struct{} // closed when it is not shown any more
 	over          bool
+	sending       int               // codes that are being sent
+	last          func()            // the turn's end, which waits for them
 	awaited       bool              // the record by which it was taken up is yet to come
 	calls         []heldCall        // frames of calls that wait for a card
 	denied        map[string]string // calls that were denied, by id: their names
@@ -164,6 +166,10 @@ func (t *turn) note(e *Encoded) {
 }
 
 func (t *turn) custom(b *chat.CustomBody, at int64) {
+	if b.Name == kindOTP {
+		t.wantCode(b.Value)
+		return
+	}
 	if b.Name != "preamble" || t.begun || !t.stream {
 		return
 	}
@@ -304,6 +310,10 @@ func (t *turn) settleDenied(at int64) {
 // end frees the slot, and only then sends the terminal frame (SMO-022, SMO-167).
 func (t *turn) end(run *chat.Run, b *chat.RunEndBody, at int64) {
 	c := t.conn
+	if t.sending > 0 && b.Status == chat.RunComplete {
+		t.last = func() { t.sending, t.last = 0, nil; t.end(run, b, at) }
+		return
+	}
 	stopped := b.Status == chat.RunCancelled && b.Cause != chat.CauseTimeout
 	if !stopped {
 		t.flush()

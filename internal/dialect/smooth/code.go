@@ -1,0 +1,147 @@
+package smooth
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/conductor"
+	"github.com/parlance-gateway/parlance/internal/dialect"
+)
+
+// What this side holds a person to, whatever the back end's service does
+// (SMO-206, SMO-210).
+const (
+	// codeTries is how many wrong codes lock a challenge, codeLife how long it
+	// may be answered, codeSends how often its code is sent.
+	codeTries = 5
+	codeLife  = 10 * time.Minute
+	codeSends = 3
+	// codeFlows bounds the challenges of a session in codeHour.
+	codeFlows = 10
+	codeHour  = time.Hour
+	// maxFlows is how many challenges of a session are remembered; the oldest go.
+	maxFlows = 8
+)
+
+const noteCodes = "smooth.codes"
+
+// codes is what is known of a session's challenges, on every edge; of a code
+// nothing is.
+type codes struct {
+	Since int64  `json:"since,omitzero"` // when the present hour began
+	Begun int    `json:"begun,omitzero"` // challenges since then
+	Flows []flow `json:"flows,omitempty"`
+}
+
+// flow is one challenge.
+type flow struct {
+	// For is the question that it is for; "" is none, but the session.
+	For       string `json:"for,omitempty"`
+	Challenge string `json:"challenge"`
+	Tool      string `json:"tool,omitempty"`
+	Sends     int    `json:"sends,omitzero"`
+	Tries     int    `json:"tries,omitzero"`
+	Expires   int64  `json:"expires"`
+}
+
+func (f *flow) dead(now int64) bool { return now >= f.Expires || f.Tries >= codeTries }
+
+var errTooManyCodes = &Error{codeOTPSend, "Too many codes were sent; try again later."}
+
+// ask begins a challenge, or goes on with the one that is open. send says
+// whether its code is to be sent now.
+func (k *codes) ask(question, tool string, now int64) (f flow, send bool, err error) {
+	i := k.find(question)
+	if i >= 0 && !k.Flows[i].dead(now) {
+		if k.Flows[i].Sends >= codeSends {
+			return k.Flows[i], false, nil
+		}
+		k.Flows[i].Sends++
+		return k.Flows[i], true, nil
+	}
+	if now-k.Since >= codeHour.Milliseconds() {
+		k.Since, k.Begun = now, 0
+	}
+	if k.Begun++; k.Begun > codeFlows {
+		return flow{}, false, errTooManyCodes
+	}
+	f = flow{For: question, Challenge: question, Tool: tool, Sends: 1, Expires: now + codeLife.Milliseconds()}
+	if i >= 0 || question == "" {
+		f.Challenge = uuid.NewString() // a code of the former one must not do
+	}
+	if i >= 0 {
+		k.Flows = slices.Delete(k.Flows, i, i+1)
+	}
+	k.Flows = append(k.Flows, f)
+	k.Flows = k.Flows[max(0, len(k.Flows)-maxFlows):]
+	return f, true, nil
+}
+
+// try takes an attempt at a challenge before it is made, so that no two at once
+// are counted as one; bad says why there is none to be made.
+func (k *codes) try(question string, now int64) (f flow, bad string) {
+	i := k.find(question)
+	switch {
+	case i < 0:
+		return flow{}, "NOT_FOUND"
+	case k.Flows[i].Tries >= codeTries:
+		return flow{}, "MAX_ATTEMPTS"
+	case now >= k.Flows[i].Expires:
+		return flow{}, "EXPIRED"
+	}
+	k.Flows[i].Tries++
+	return k.Flows[i], ""
+}
+
+// close ends a challenge that was passed.
+func (k *codes) close(challenge string) {
+	k.Flows = slices.DeleteFunc(k.Flows, func(f flow) bool { return f.Challenge == challenge })
+}
+
+// set says how many attempts were used.
+func (k *codes) set(challenge string, tries int) {
+	for i := range k.Flows {
+		if k.Flows[i].Challenge == challenge {
+			k.Flows[i].Tries = tries
+		}
+	}
+}
+
+func (k *codes) find(question string) int {
+	return slices.IndexFunc(k.Flows, func(f flow) bool { return f.For == question })
+}
+
+// account changes what is known of a session's challenges. What change refuses
+// with is returned; the change is kept.
+func (c *conn) account(ctx context.Context, session string, change func(*codes) error) error {
+	for range 16 {
+		n, err := c.server.o.Desk.Note(ctx, c.who, noteCodes, session)
+		if err != nil && !errors.Is(err, chat.ErrNoThread) {
+			return err
+		}
+		var k codes
+		if len(n.Data) > 0 {
+			if err := json.Unmarshal(n.Data, &k); err != nil {
+				return err
+			}
+		}
+		refused := change(&k)
+		data, err := json.Marshal(k)
+		if err != nil {
+			return err
+		}
+		n = dialect.Note{Kind: noteCodes, ID: session, Data: data, Version: n.Version}
+		if ok, err := c.server.o.Desk.PutNote(ctx, c.who, n, 2*codeHour); err != nil {
+			return err
+		} else if ok {
+			return refused
+		}
+	}
+	return conductor.ErrBusy
+}
