@@ -101,7 +101,8 @@ type RedisCluster struct {
 // RedisRetention bounds what is kept beside conversations themselves, which stay.
 type RedisRetention struct {
 	// How long after its last run a thread gives its records up: a window that
-	// was away for longer loads the conversation anew. Default: 10m.
+	// was away for longer loads the conversation anew. Default: 10m, with an app
+	// 24h.
 	Idle caddy.Duration `json:"idle,omitempty"`
 }
 

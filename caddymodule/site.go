@@ -62,7 +62,7 @@ type Limits struct {
 	// as many may come at once. Default: 20.
 	CommandsPerSecond float64 `json:"commands_per_second,omitempty"`
 
-	// How long a run may work between two questions. Default: 1h.
+	// How long a run may work between two questions. Default: 1h, with an app 30m.
 	RunTimeout caddy.Duration `json:"run_timeout,omitempty"`
 
 	// How long a question waits for its answer. Default: no limit.
