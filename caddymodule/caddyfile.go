@@ -74,6 +74,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 //		health  <path>
 //		ready   <path>|off
 //		limits  { ... }
+//		archive after <duration> { ... }
 //	}
 //
 // What stands in the inner blocks is said at the functions that read them.
@@ -103,6 +104,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"health":      text(d, &h.Health),
 		"ready":       text(d, &h.Ready),
 		"limits":      once(func() error { return h.readLimits(d) }),
+		"archive":     once(func() error { return h.readArchive(d) }),
 	}, later)
 }
 

@@ -68,6 +68,9 @@ type Handler struct {
 	// Bounds on what clients and agents may use.
 	Limits *Limits `json:"limits,omitempty"`
 
+	// Moves older messages of quiet threads out of the journal. Default: none.
+	Archive *Archive `json:"archive,omitempty"`
+
 	// A path that answers 200 to load balancers while the process serves, as
 	// Pilotoo's own `/health` does. Default: no other path.
 	Health string `json:"health,omitempty"`
@@ -141,7 +144,7 @@ func (h *Handler) together(other *Handler) error {
 	case unnamed && h.config != other.config:
 		return errTogether
 	case a.Limits != b.Limits:
-		return fmt.Errorf("two handlers of realm %q differ in thread, runs_per_thread, runs_per_client, run_timeout, pause_timeout or pace, "+
+		return fmt.Errorf("two handlers of realm %q differ in thread, archive, runs_per_thread, runs_per_client, run_timeout, pause_timeout or pace, "+
 			"which hold for a realm: write the same in both", a.Realm)
 	case a.Agents[0].Name != b.Agents[0].Name:
 		return fmt.Errorf("two handlers of realm %q begin with different agents, and a new thread is answered by its realm's first: "+

@@ -74,6 +74,9 @@ func TestOptionsReachTheSite(t *testing.T) {
 			pause_timeout none
 			pace none
 		}
+		archive after 30d {
+			over 200
+		}
 	}`).site
 	if s.Realm != "support" || s.Page != "/demo/" {
 		t.Errorf("%+v", s)
@@ -85,7 +88,7 @@ func TestOptionsReachTheSite(t *testing.T) {
 	if s.Rules != want {
 		t.Errorf("%+v", s.Rules)
 	}
-	if s.Limits != (edge.Limits{RunsPerThread: 4, RunsPerClient: 16, RunTimeout: 10 * time.Minute, PauseTimeout: -1, Pace: -1}) {
+	if s.Limits != (edge.Limits{RunsPerThread: 4, RunsPerClient: 16, RunTimeout: 10 * time.Minute, PauseTimeout: -1, Pace: -1, ArchiveAfter: 30 * 24 * time.Hour, ArchiveOver: 200}) {
 		t.Errorf("%+v", s.Limits)
 	}
 }

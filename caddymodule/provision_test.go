@@ -126,6 +126,8 @@ func TestValidateJSON(t *testing.T) {
 		{"a negative size", ``, `{"handler":"parlance","agents":[{"kind":"agui","url":"http://localhost","max_body":-1}]}`, "must not be negative"},
 		{"a negative frame", ``, `{"handler":"parlance",` + echo + `,"pilotoo":{"frame":-1}}`, "frame must not be negative"},
 		{"routes off and elsewhere", ``, `{"handler":"parlance",` + echo + `,"pilotoo":{"routes":"/a","no_routes":true}}`, "switched off"},
+		{"an archive without a time", ``, `{"handler":"parlance",` + echo + `,"archive":{"over":200}}`, "archive: after must be a time above 0"},
+		{"an archive of short threads", ``, `{"handler":"parlance",` + echo + `,"archive":{"after":"90d","over":99}}`, "archive: over must be at least 100"},
 		{"a negative limit", ``, `{"handler":"parlance",` + echo + `,"limits":{"runs_per_thread":-1}}`, "must not be negative"},
 		{"auth of no kind", ``, `{"handler":"parlance",` + echo + `,"auth":[{}]}`, "either jwt or caddy"},
 		{"auth of two kinds", ``, `{"handler":"parlance",` + echo + `,"auth":[{"jwt":{},"caddy":{}}]}`, "either jwt or caddy"},

@@ -113,6 +113,9 @@ func (h *Handler) makeSite() error {
 	if err := h.makeLimits(); err != nil {
 		return fmt.Errorf("limits: %w", err)
 	}
+	if err := h.makeArchive(); err != nil {
+		return fmt.Errorf("archive: %w", err)
+	}
 	if err := h.makeAuth(); err != nil {
 		return err
 	}

@@ -70,6 +70,11 @@ type Limits struct {
 	PauseTimeout  time.Duration // none
 	// SameUpstream gives agents our thread id instead of one per branch.
 	SameUpstream bool
+	// ArchiveAfter is how long after its newest message a thread of more than
+	// ArchiveOver messages is archived; 0 is never, and
+	// conductor.DefaultArchiveOver.
+	ArchiveAfter time.Duration
+	ArchiveOver  int
 }
 
 // Defaults of Limits.
@@ -153,6 +158,7 @@ func (l Limits) apply(r *conductor.Realm) {
 	r.RunTimeout = or(l.RunTimeout, DefaultRunTimeout)
 	r.PauseTimeout = max(0, l.PauseTimeout)
 	r.SameUpstream = l.SameUpstream
+	r.ArchiveAfter, r.ArchiveOver = l.ArchiveAfter, l.ArchiveOver
 }
 
 // or is d, or the default where d is 0; negative means none.
