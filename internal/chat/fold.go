@@ -193,14 +193,18 @@ func (run *Run) apply(r *Record, body Body) {
 	case *RunSuspendedBody:
 		run.Status, run.Suspended = RunSuspended, r.At
 		run.Drafted = len(run.Parts)
-		run.Tools = nil
+		if !run.Origin.Standing {
+			run.Tools = nil
+		}
 		if len(b.State) > 0 {
 			run.State = b.State
 		}
 	case *RunResumedBody:
 		run.Status, run.Streamed = RunActive, false
 		run.Segments = append(clip(run.Segments), b.Segment)
-		run.Tools = b.Tools
+		if len(b.Tools) > 0 || !run.Origin.Standing {
+			run.Tools = b.Tools
+		}
 	case *RunStopBody:
 		stop := b.Stop
 		run.Stop = &stop

@@ -36,7 +36,7 @@ func full(k Kind) Body {
 		return &MessageBody{Message: m}
 	case KindRunPending:
 		return &RunPendingBody{Run: &Run{
-			ID: "r", Status: RunPending, Agent: "a", Origin: Origin{Dialect: "pilotoo", By: by, Session: "s", Request: "q", Park: -1, Finished: true, Props: jsontext.Value(`{"model":"m"}`)}, Message: "m", Opening: m, Answer: "a", Regen: "g",
+			ID: "r", Status: RunPending, Agent: "a", Origin: Origin{Dialect: "pilotoo", By: by, Session: "s", Request: "q", Park: -1, Finished: true, Standing: true, Props: jsontext.Value(`{"model":"m"}`)}, Message: "m", Opening: m, Answer: "a", Regen: "g",
 			Upstream: "u", Segments: []string{"s"}, Hidden: true, Drafted: 1, Parts: []*Part{part}, Interrupts: []*Interrupt{i},
 			Subagents: []Subagent{{"s", "c", "n", "t", "h", true}}, Tools: tools, Withdrawn: []*Interrupt{i}, State: v,
 			Stop: &Stop{CauseAgent, by, "c", "m"}, Detach: []string{"c"}, Streamed: true, Started: 1, Suspended: 2, Usage: v,

@@ -3,6 +3,7 @@ package chat
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -243,6 +244,32 @@ func TestAnswer(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	for _, standing := range []bool{false, true} {
+		t.Run(fmt.Sprintf("PIL-070 SMO-158 tools of a segment, standing for the whole run: %v", standing), func(t *testing.T) {
+			h := opened()
+			c := h.message("", "ann")
+			c.Tools, c.Origin.Standing = []ClientTool{{Name: "x"}}, standing
+			run, err := h.start(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, tools := range [][]ClientTool{nil, {{Name: "y"}}} {
+				q := h.asks(run, 1)
+				entries, _, _, err := h.st.Answer(Answer{Interrupt: q[0], Status: InterruptAnswered, Segment: h.id("s"), Tools: tools})
+				if err != nil {
+					t.Fatal(err)
+				}
+				h.write(entries...)
+				want := tools
+				if tools == nil && standing {
+					want = c.Tools
+				}
+				if got := h.st.Run(run).Tools; !reflect.DeepEqual(got, want) {
+					t.Errorf("after an answer with %v it has %v", tools, got)
+				}
+			}
+		})
+	}
 	t.Run("PIL-083 PIL-086 PIL-087 PIL-088 two decisions", func(t *testing.T) {
 		h, run, qs := waiting("ann", 2)
 		entries, resumed, err := give(h, qs[1])

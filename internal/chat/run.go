@@ -61,6 +61,9 @@ type Origin struct {
 	// Finished leaves answers that were stopped or failed out of what the agent is
 	// given of the conversation, as the dialect's own history does.
 	Finished bool `json:"finished,omitzero"`
+	// Standing offers the tools that the run began with to each of its segments,
+	// whoever answers, unless an answer declares others.
+	Standing bool `json:"standing,omitzero"`
 	// Props is an object that the agent is given as it is.
 	Props jsontext.Value `json:"props,omitzero"`
 }
@@ -75,7 +78,8 @@ const (
 )
 
 // ClientTool is a tool that a window declared for one segment (PIL-062). It
-// lives in the run until that segment ends and is stored nowhere else (PIL-070).
+// lives in the run until that segment ends and is stored nowhere else (PIL-070);
+// one of a dialect's own may stand for the whole run.
 type ClientTool struct {
 	Name        string         `json:"name"`
 	Description string         `json:"description"`

@@ -43,7 +43,7 @@ func (c *conn) confirm(ctx context.Context, o *object, request string) error {
 		return errNoConfirmation
 	}
 	_, err = c.server.o.Desk.Answer(ctx, c.who, dialect.Answer{
-		Thread: s.Thread, Interrupt: i.ID, Value: jsontext.Value(boolean(yes)), Tools: c.toolsFor(cfg, run),
+		Thread: s.Thread, Interrupt: i.ID, Value: jsontext.Value(boolean(yes)),
 	})
 	if err != nil {
 		return none(err, errNoConfirmation)

@@ -97,7 +97,7 @@ func (t *turn) askCode(ctx context.Context, cfg *Config, i *chat.Interrupt) erro
 	if err != nil {
 		return err
 	}
-	a := dialect.Answer{Thread: t.thread, Interrupt: i.ID, Tools: cfg.tools()}
+	a := dialect.Answer{Thread: t.thread, Interrupt: i.ID}
 	to, reachable := challenge(s, i.Tool)
 	switch {
 	case s.Vouched, s.Verified && cfg.Resend:
@@ -230,7 +230,7 @@ func (c *conn) verify(ctx context.Context, o *object, request string) error {
 	if err != nil {
 		return err
 	}
-	run, i := c.waiting(v.seat.State(), s, request)
+	_, i := c.waiting(v.seat.State(), s, request)
 	v.done()
 	cfg := c.config()
 	if cfg == nil || cfg.Codes == nil {
@@ -261,7 +261,7 @@ func (c *conn) verify(ctx context.Context, o *object, request string) error {
 	}
 	defer v.done() // the turn goes on behind the frame that says so
 	_, err = c.server.o.Desk.Answer(ctx, c.who, dialect.Answer{
-		Thread: s.Thread, Interrupt: question, Value: verifiedBy(by), Verified: true, Tools: c.toolsFor(cfg, run),
+		Thread: s.Thread, Interrupt: question, Value: verifiedBy(by), Verified: true,
 	})
 	switch {
 	case errors.Is(err, chat.ErrNotWaiting), errors.Is(err, chat.ErrUnknownRun):

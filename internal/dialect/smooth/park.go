@@ -182,7 +182,7 @@ func (t *turn) park(run *chat.Run) {
 	if t.mirror {
 		return // whoever began the run is asked
 	}
-	a := dialect.Answer{Thread: t.thread, Interrupt: i.ID, Value: k.auto, Tools: cfg.tools()}
+	a := dialect.Answer{Thread: t.thread, Interrupt: i.ID, Value: k.auto}
 	if k.auto == nil {
 		a.Status = chat.InterruptDeclined
 	}
@@ -228,14 +228,6 @@ func (c *conn) waiting(st *chat.State, s *session, request string) (*chat.Run, *
 		return nil, nil
 	}
 	return found, found.Open()
-}
-
-// toolsFor are offered again to a turn of this protocol that goes on.
-func (c *conn) toolsFor(cfg *Config, run *chat.Run) []chat.ClientTool {
-	if run.Origin.Dialect != "smooth" {
-		return nil
-	}
-	return cfg.tools()
 }
 
 // parked is a session with its conversation, held.
@@ -290,7 +282,7 @@ func (c *conn) submit(ctx context.Context, o *object, request string) error {
 	case !declined && values == nil:
 		return invalid("'values' is required unless 'declined' is true")
 	}
-	a := dialect.Answer{Thread: s.Thread, Interrupt: i.ID, Tools: c.toolsFor(cfg, run)}
+	a := dialect.Answer{Thread: s.Thread, Interrupt: i.ID}
 	if declined {
 		return c.decline(ctx, a, s, k, request)
 	}
