@@ -219,6 +219,8 @@ func TestOlderTokens(t *testing.T) {
 		"another client": func(j *Join) { j.ClientID = "v" },
 		"no client":      func(j *Join) { j.Auth, j.ClientID = sign("s1:chat:v1:app:pk_old:thread:t1:"), "" },
 		"no hex":         func(j *Join) { j.Auth += "x" },
+		// The same text, cut elsewhere.
+		"a client of two parts": func(j *Join) { j.Auth, j.ClientID = sign("s1:chat:v1:app:pk_old:thread:t1:a:u"), "a:u" },
 	} {
 		j := good
 		change(&j)

@@ -138,14 +138,16 @@ func (c Capabilities) only(v Verbs) Capabilities {
 const legacyVerbs = Verbs(Subscribe | UserMessage | CancelOwn | ToolApproval)
 
 // legacy reads the older form, {appKey}:{hex HMAC of socket, topic and client}.
-// It names no client id and no end; it holds on its socket and thread only.
+// It names no client id and no end; it holds on its socket and thread only. A
+// client id with a colon is refused: the text that is signed would not tell where
+// the thread's id ends and the client's begins.
 func (apps Apps) legacy(j Join) (appToken, error) {
 	key, signature, _ := strings.Cut(j.Auth, ":")
 	app, known := apps.find(key)
 	given, err := hex.DecodeString(signature)
 	t := appToken{app: app}
 	text := j.Socket + ":chat:v1:app:" + key + ":thread:" + j.Thread + ":" + j.ClientID
-	if !t.signed(text, given) || !known || !app.Legacy || err != nil || j.ClientID == "" {
+	if !t.signed(text, given) || !known || !app.Legacy || err != nil || j.ClientID == "" || strings.Contains(j.ClientID, ":") {
 		return appToken{}, ErrInvalidToken
 	}
 	if !chat.ValidID(j.ClientID) {
