@@ -33,7 +33,7 @@ type Options struct {
 	// Shared says that other processes serve the same journal: then polling
 	// sessions get a cookie by which a load balancer finds their edge again.
 	Shared bool
-	// Now is the clock (default time.Now).
+	// Now is the clock (default Wall).
 	Now func() time.Time
 	// MaxConnections bounds the sockets of the process (default 100,000).
 	MaxConnections int
@@ -42,7 +42,7 @@ type Options struct {
 // Hub is one journal with the rooms, runs and sockets of this process on it.
 type Hub struct {
 	journal   journal.Journal
-	clock     func() time.Time
+	clock     *steady
 	rooms     *room.Rooms
 	conductor *conductor.Conductor
 	logger    *slog.Logger
@@ -75,9 +75,9 @@ func NewHub(j journal.Journal, o Options) *Hub {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Now == nil {
-		o.Now = time.Now
+		o.Now = Wall
 	}
-	h := &Hub{journal: j, clock: o.Now, logger: o.Logger, browsers: make(map[string]*identity.Browser), pages: make(map[page.Options]http.Handler), names: make(map[string]*siteNow), keys: identity.NewSecrets(keyShelf{j.Shelf()}, o.Now)}
+	h := &Hub{journal: j, clock: &steady{wall: o.Now}, logger: o.Logger, browsers: make(map[string]*identity.Browser), pages: make(map[page.Options]http.Handler), names: make(map[string]*siteNow), keys: identity.NewSecrets(keyShelf{j.Shelf()}, o.Now)}
 	h.current.Store(&generation{})
 	h.boot, h.name, h.version, h.started = uuid.NewString(), o.Name, o.Version, h.now()
 	if h.name == "" {
@@ -93,7 +93,7 @@ func NewHub(j journal.Journal, o Options) *Hub {
 	return h
 }
 
-func (h *Hub) now() int64 { return h.clock().UnixMilli() }
+func (h *Hub) now() int64 { return h.clock.now() }
 
 func random() uint64 {
 	var b [8]byte
