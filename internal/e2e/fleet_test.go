@@ -47,7 +47,13 @@ var fleetSite = strings.Replace(site(`		agent bot agui AGENT
 // newFleet starts n edges on one Redis, each through a proxy of its own.
 func newFleet(t *testing.T, n int, config ...string) *fleet {
 	t.Helper()
-	f := &fleet{t: t, bot: newBot(t), store: redistest.Start(t, config...)}
+	return proxiedFleet(t, n, redistest.Start(t, config...), "")
+}
+
+// proxiedFleet is newFleet on a Redis that runs; options are the journal's.
+func proxiedFleet(t *testing.T, n int, store *redistest.Server, options string) *fleet {
+	t.Helper()
+	f := &fleet{t: t, bot: newBot(t), store: store}
 	zerolog.SetGlobalLevel(zerolog.Disabled) // toxics tell all they do
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	for i := range n {
@@ -56,7 +62,7 @@ func newFleet(t *testing.T, n int, config ...string) *fleet {
 			t.Fatal(err)
 		}
 		t.Cleanup(p.Stop)
-		f.join(p, "redis redis://"+p.Listen)
+		f.join(p, "redis redis://"+p.Listen+options)
 	}
 	f.start()
 	return f

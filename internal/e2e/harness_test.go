@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -57,6 +58,9 @@ type gateway struct {
 	conf  string
 	log   *output
 	gone  chan error
+	// program is run in the place of binary, with a clock that is wrong by clock, if
+	// these are set.
+	program, clock string
 }
 
 // output keeps what a process said.
@@ -145,9 +149,9 @@ func (g *gateway) run() {
 // boot starts the process and waits until it answers.
 func (g *gateway) boot() error {
 	g.log = new(output)
-	g.cmd = exec.Command(binary, "run", "--config", g.conf, "--adapter", "caddyfile")
+	g.cmd = exec.Command(cmp.Or(g.program, binary), "run", "--config", g.conf, "--adapter", "caddyfile")
 	g.cmd.Stdout, g.cmd.Stderr = g.log, g.log
-	g.cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+g.dir, "XDG_CONFIG_HOME="+g.dir)
+	g.cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+g.dir, "XDG_CONFIG_HOME="+g.dir, "PARLANCE_E2E_CLOCK="+g.clock)
 	if err := g.cmd.Start(); err != nil {
 		return err
 	}

@@ -205,6 +205,7 @@ class Thread {
       const kind = pick(kinds);
       const [n, d] = [6 + below(50), 2 + below(30)];
       switch (kind) {
+        case "think": await this.send(`n=4 d=3000`); break;
         case "long": await this.send(`n=${150 + below(100)} d=20`); break;
         case "ask": await this.send(`n=${n} d=${d} ask`); break;
         case "fail": case "cut": await this.send(`n=${n} d=${d} ${kind}`); break;

@@ -65,6 +65,21 @@ func FreePort(t testing.TB) int {
 // Addr is host:port.
 func (s *Server) Addr() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
 
+// Port is the port as text.
+func (s *Server) Port() string { return strconv.Itoa(s.port) }
+
+// Info is one line of what the server says of itself.
+func (s *Server) Info(name string) string {
+	s.t.Helper()
+	text, _ := s.Do("INFO").(string)
+	for line := range strings.Lines(text) {
+		if n, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok && n == name {
+			return v
+		}
+	}
+	return ""
+}
+
 // URL is redis://host:port.
 func (s *Server) URL() string { return "redis://" + s.Addr() }
 
