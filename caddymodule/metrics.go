@@ -31,11 +31,13 @@ func newMetrics() *metrics {
 	}
 }
 
-// registerMetrics puts the gauges into the registry of a configuration.
+// registerMetrics puts the gauges and counts into the registry of a configuration.
 func registerMetrics(r prometheus.Registerer) error {
-	var already prometheus.AlreadyRegisteredError
-	if err := r.Register(gauges); err != nil && !errors.As(err, &already) {
-		return err
+	for _, c := range append(counts.all(), gauges) {
+		var already prometheus.AlreadyRegisteredError
+		if err := r.Register(c); err != nil && !errors.As(err, &already) {
+			return err
+		}
 	}
 	return nil
 }

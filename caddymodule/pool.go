@@ -79,7 +79,7 @@ func open(at place, name string, logger *slog.Logger) (*pooled, error) {
 		return nil, err
 	}
 	p.ctx, p.hurry = context.WithCancel(context.Background())
-	p.hub = edge.NewHub(j, edge.Options{Logger: slog.New(p.log), Name: name, Version: version(), Shared: at.redis != nil})
+	p.hub = edge.NewHub(j, edge.Options{Logger: slog.New(p.log), Name: name, Version: version(), Shared: at.redis != nil, Meter: newMeter(p.key.String())})
 	p.drain.Store(int64(defaultDrain))
 	return p, nil
 }

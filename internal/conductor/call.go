@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/parlance-gateway/parlance/internal/agent"
 	"github.com/parlance-gateway/parlance/internal/chat"
@@ -36,7 +37,12 @@ func (l *loop) safely(call *agent.Call) (out agent.Outcome) {
 			out = agent.Failed(chat.CodeAgentError, "the agent failed")
 		}
 	}()
+	began, silent := time.Now(), l.c.o.Meter != nil
 	return l.agent.Run(l.callCtx, call, func(ev agent.Event) error {
+		if silent {
+			silent = false
+			l.c.o.Meter.FirstToken(l.own.Agent, time.Since(began))
+		}
 		select {
 		case l.events <- ev:
 			return nil

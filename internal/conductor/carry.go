@@ -87,6 +87,7 @@ func (c *Conductor) carry(ctx context.Context, cmd *Command) (done, error) {
 	if cmd.commit != nil {
 		out.runs = cmd.commit.Runs
 		c.tellEnds(cmd.Key, cmd.View.State, cmd.commit.Entries)
+		c.meterEnds(cmd.View.State, cmd.commit.Entries)
 	}
 	if ask.Committed.Epoch != 0 {
 		// Also of a command that was done before: its reply was lost, and what it

@@ -54,6 +54,8 @@ type Options struct {
 	Edge func() journal.Edge
 	// BeatEvery, SweepEvery and TidyEvery default to 2 s, 1 s and 10 min.
 	BeatEvery, SweepEvery, TidyEvery time.Duration
+	// Meter is told of runs; nil is nobody.
+	Meter Meter
 	// CommandTimeout bounds how long a command tries (default 15 s).
 	CommandTimeout time.Duration
 }

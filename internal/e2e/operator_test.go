@@ -4,7 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"io"
+	"net/http"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -105,6 +108,45 @@ func TestOperatorCommands(t *testing.T) {
 	cursor, _, _ := strings.Cut(lines[2], " ")
 	if rest := must("parlance-tail", thread, "--no-follow", "--from", cursor); rest != strings.Join(lines[3:], "\n")+"\n" {
 		t.Errorf("from %s: %s", cursor, rest)
+	}
+
+	// What was counted, before and after reloads.
+	counted := func() map[string]string {
+		resp, err := http.Get(g.admin + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, m := range regexp.MustCompile(`(?m)^(parlance_\w+)\{(.*?),?journal="[^"]*",?(.*?)\} (.+)$`).FindAllStringSubmatch(string(b), -1) {
+			got[m[1]+" "+strings.Trim(m[2]+","+m[3], ",")] = m[4]
+		}
+		return got
+	}
+	first := counted()
+	for name, want := range map[string]string{
+		`parlance_commands_total command="create",outcome="ok"`: "1", `parlance_commands_total command="send",outcome="ok"`: "1",
+		`parlance_runs_ended_total agent="echo",reason="",status="complete"`: "1",
+		`parlance_run_seconds_count agent="echo"`:                            "1", `parlance_agent_first_event_seconds_count agent="echo"`: "1",
+		`parlance_journal_calls_total call="append",result="fenced"`: "0",
+	} {
+		if first[name] != want {
+			t.Errorf("%s is %q, want %s", name, first[name], want)
+		}
+	}
+	for range 3 {
+		if err := g.reload(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, n := range counted() {
+		if (strings.Contains(name, "commands") || strings.Contains(name, "runs_ended")) && n != first[name] {
+			t.Errorf("after reloads %s is %s, and was %s", name, n, first[name])
+		}
 	}
 
 	for _, c := range []struct {

@@ -29,7 +29,7 @@ const affinityCookie = "parlance_edge"
 const connectTimeout = 15 * time.Second
 
 func newPilotooFace(h *Hub, o Options) *pilotooFace {
-	f := &pilotooFace{server: pilotoo.NewServer(pilotoo.Options{Desk: desk{h}, Logger: o.Logger})}
+	f := &pilotooFace{server: pilotoo.NewServer(pilotoo.Options{Desk: h.Desk(), Logger: o.Logger})}
 	f.wire = socketio.NewServer(socketio.Options{
 		ConnectTimeout: connectTimeout,
 		MaxConnections: o.MaxConnections, AttachmentBytes: pilotoo.MaxBinary, Logger: o.Logger,

@@ -35,6 +35,8 @@ type Options struct {
 	Shared bool
 	// Now is the clock (default Wall).
 	Now func() time.Time
+	// Meter is told what the hub does; nil is nobody.
+	Meter Meter
 	// MaxConnections bounds the sockets of the process (default 100,000).
 	MaxConnections int
 }
@@ -47,6 +49,7 @@ type Hub struct {
 	conductor *conductor.Conductor
 	logger    *slog.Logger
 	keys      *identity.Secrets
+	meter     Meter
 
 	// current is the generation in force. A run keeps what it began with.
 	current atomic.Pointer[generation]
@@ -75,9 +78,12 @@ func NewHub(j journal.Journal, o Options) *Hub {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Now == nil {
-		o.Now = Wall
+		o.Now = time.Now
 	}
-	h := &Hub{journal: j, clock: &steady{wall: o.Now}, logger: o.Logger, browsers: make(map[string]*identity.Browser), pages: make(map[page.Options]http.Handler), names: make(map[string]*siteNow), keys: identity.NewSecrets(keyShelf{j.Shelf()}, o.Now)}
+	if o.Meter != nil {
+		j = meteredJournal{j, o.Meter}
+	}
+	h := &Hub{journal: j, meter: o.Meter, clock: o.Now, logger: o.Logger, browsers: make(map[string]*identity.Browser), pages: make(map[page.Options]http.Handler), names: make(map[string]*siteNow), keys: identity.NewSecrets(keyShelf{j.Shelf()}, o.Now)}
 	h.current.Store(&generation{})
 	h.boot, h.name, h.version, h.started = uuid.NewString(), o.Name, o.Version, h.now()
 	if h.name == "" {
@@ -88,7 +94,7 @@ func NewHub(j journal.Journal, o Options) *Hub {
 	h.pingerchips = newPingerchipsFace(h, o)
 	h.smooth = newSmoothServer(h, o)
 	h.conductor = conductor.New(j, h.rooms, conductor.Options{
-		Boot: h.boot, Edge: h.edge, Realm: h.realm, Open: h.openFor, Now: h.now, Random: random, Logger: o.Logger,
+		Boot: h.boot, Edge: h.edge, Realm: h.realm, Open: h.openFor, Now: h.now, Random: random, Logger: o.Logger, Meter: o.Meter,
 	})
 	return h
 }
@@ -104,7 +110,12 @@ func random() uint64 {
 func (h *Hub) realm(name string) *conductor.Realm { return h.current.Load().realms[name] }
 
 // Desk is what this hub does for dialects.
-func (h *Hub) Desk() dialect.Desk { return desk{h} }
+func (h *Hub) Desk() dialect.Desk {
+	if h.meter != nil {
+		return meteredDesk{desk{h}, h.meter}
+	}
+	return desk{h}
+}
 
 // Activate makes the sites the current configuration. Deactivate gives them
 // back; until both have happened for the one before, a failed reload can fall

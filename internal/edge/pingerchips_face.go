@@ -33,7 +33,7 @@ type pingerchipsFace struct {
 const pingerchipsQueue = 8 << 20
 
 func newPingerchipsFace(h *Hub, o Options) *pingerchipsFace {
-	f := &pingerchipsFace{server: pingerchips.NewServer(pingerchips.Options{Desk: desk{h}, Agents: inbound{h}, Logger: o.Logger})}
+	f := &pingerchipsFace{server: pingerchips.NewServer(pingerchips.Options{Desk: h.Desk(), Agents: inbound{h}, Logger: o.Logger})}
 	f.wire = phoenix.NewServer(phoenix.Options{
 		MaxChannels: pingerchips.MaxChannels, QueueBytes: pingerchipsQueue,
 		MaxConnections: o.MaxConnections, Logger: o.Logger,
