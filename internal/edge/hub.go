@@ -78,12 +78,12 @@ func NewHub(j journal.Journal, o Options) *Hub {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Now == nil {
-		o.Now = time.Now
+		o.Now = Wall
 	}
 	if o.Meter != nil {
 		j = meteredJournal{j, o.Meter}
 	}
-	h := &Hub{journal: j, meter: o.Meter, clock: o.Now, logger: o.Logger, browsers: make(map[string]*identity.Browser), pages: make(map[page.Options]http.Handler), names: make(map[string]*siteNow), keys: identity.NewSecrets(keyShelf{j.Shelf()}, o.Now)}
+	h := &Hub{journal: j, meter: o.Meter, clock: &steady{wall: o.Now}, logger: o.Logger, browsers: make(map[string]*identity.Browser), pages: make(map[page.Options]http.Handler), names: make(map[string]*siteNow), keys: identity.NewSecrets(keyShelf{j.Shelf()}, o.Now)}
 	h.current.Store(&generation{})
 	h.boot, h.name, h.version, h.started = uuid.NewString(), o.Name, o.Version, h.now()
 	if h.name == "" {
