@@ -34,13 +34,9 @@ func TestCardsOfAllDialects(t *testing.T) {
 					return true
 				}
 			}
-			deletes := stage{Confirm: []string{"delete_record"}}
-			deletes.Tools = append(deletes.Tools, struct {
-				Name   string `json:"name"`
-				Result string `json:"result"`
-			}{"delete_record", "Record 42 deleted."})
 			script(t, "cards.mjs", map[string]func() any{
-				"approval": load(deletes, line{Kind: "toolCall", Name: "delete_record", Arguments: `{"id":"42"}`}, line{Kind: "text", Text: "done"}),
+				"approval": load(deletes(), line{Kind: "toolCall", Name: "delete_record", Arguments: `{"id":"42"}`}, line{Kind: "text", Text: "done"}),
+				"both": load(deletes(), line{Kind: "toolCall", Name: "delete_record", Arguments: `{}`}, intakeCall, line{Kind: "text", Text: "thanks"}),
 				"form": load(stage{}, line{
 					Kind: "ask", Value: json.RawMessage(`{"reason":"input_required","message":"How many?"}`),
 					Arguments: `{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`,

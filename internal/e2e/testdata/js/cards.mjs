@@ -159,6 +159,20 @@ test("SMO-185 PIL-090 a card of a smooth-operator turn is answered in Pilotoo", 
   done(w);
 });
 
+test("SMO-186 PIN-170 a card that follows an approval of Pingerchips is shown", async () => {
+  await call("both");
+  const w = await fromSmooth(["identity_form"]);
+  w.o.say("delete it");
+  await w.o.seen("write_confirmation_required");
+  const r = await suspended(w.c);
+  await w.c.push("tool_approval", { runId: r.runId, toolCallId: r.suspendedTool.toolCallId, approved: true });
+  const q = await w.o.seen("interaction_required");
+  w.o.send("submit_interaction", { requestId: "s", sessionId: w.o.sessionId, interactionId: q.data.data.interactionId, values: { email: "ann@example.com" } });
+  await w.o.seen("eventual_response");
+  assert.deepEqual(w.o.results("turn").map((x) => x.isError), [false, false]);
+  done(w);
+});
+
 test("SMO-157 PIN-251 an approval that all three answer at once has one answer", async () => {
   for (let n = 0; n < 5; n++) {
     await call("approval");
