@@ -175,10 +175,19 @@ func (j meteredJournal) FollowPromptly(key chat.Key, f func(journal.Notice)) (st
 	return j.Follow(key, f)
 }
 
+// Speak implements journal.Speaker; a store that is none has one edge only.
+func (j meteredJournal) Speak(ctx context.Context, schema int) error {
+	if s, ok := j.Journal.(journal.Speaker); ok {
+		return s.Speak(ctx, schema)
+	}
+	return nil
+}
+
 // Interface guards
 var (
 	_ dialect.Desk      = meteredDesk{}
 	_ journal.Journal   = meteredJournal{}
 	_ journal.Confirmer = meteredJournal{}
 	_ journal.Prompt    = meteredJournal{}
+	_ journal.Speaker   = meteredJournal{}
 )
