@@ -36,7 +36,7 @@ func TestCardsOfAllDialects(t *testing.T) {
 			}
 			script(t, "cards.mjs", map[string]func() any{
 				"approval": load(deletes(), line{Kind: "toolCall", Name: "delete_record", Arguments: `{"id":"42"}`}, line{Kind: "text", Text: "done"}),
-				"both": load(deletes(), line{Kind: "toolCall", Name: "delete_record", Arguments: `{}`}, intakeCall, line{Kind: "text", Text: "thanks"}),
+				"both":     load(deletes(), line{Kind: "toolCall", Name: "delete_record", Arguments: `{}`}, intakeCall, line{Kind: "text", Text: "thanks"}),
 				"form": load(stage{}, line{
 					Kind: "ask", Value: json.RawMessage(`{"reason":"input_required","message":"How many?"}`),
 					Arguments: `{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`,
