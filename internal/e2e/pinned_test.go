@@ -15,6 +15,7 @@ import (
 func TestEdgeStaysWithTheOldMaster(t *testing.T) {
 	for name, sure := range map[string]bool{"that wants a replica": true, "that goes on alone": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			config := []string{"repl-diskless-sync-delay 0"}
 			option := "sync none"
 			if sure {

@@ -50,25 +50,23 @@ func TestVersionsSideBySide(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.serving()
-		pause(t.Context(), seconds(2))
-	}
-	for _, e := range f.edges {
-		e.stop()
-		e.program = *before
-		if err := e.boot(); err != nil {
-			t.Fatal(err)
+		if *before != "" {
+			pause(t.Context(), seconds(2))
 		}
 	}
-	f.serving()
+	for _, e := range f.edges {
+		if *before != "" {
+			swap(e, *before)
+		}
+	}
 	s := startSwarm(t, crowd{Edges: f.bases(), Seed: 45, Threads: 6, Windows: 4, Polling: 2, Kinds: allKinds})
 	<-s.begun
 	for _, e := range f.edges {
 		swap(e, "")
 	}
-	swap(f.edges[0], *before)
-	swap(f.edges[1], *before)
-	swap(f.edges[0], "")
-	swap(f.edges[1], "")
+	for _, program := range []string{*before, ""} {
+		swap(f.edges[0], program)
+	}
 	s.healed()
 	s.stop()
 	s.mustHold(f)
