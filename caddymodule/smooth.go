@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -28,6 +29,19 @@ type Smooth struct {
 	// are none every UUID means the first agent; an agent's name always means the
 	// agent.
 	AgentIDs map[string]string `json:"agent_ids,omitempty"`
+
+	// The agents that clients of this protocol may talk to, by name. Default: all
+	// of the handler's.
+	Agents []string `json:"agents,omitempty"`
+
+	// The pages that may talk to an agent, by the agent's name, among those that
+	// may connect at all: origins as in the handler's `origins`, `*` for what is no
+	// page too. Default: every page that may connect.
+	AgentOrigins map[string][]string `json:"agent_origins,omitempty"`
+
+	// Serves `list_conversations` and `rename_conversation` too, which the
+	// protocol does not have.
+	Extras bool `json:"extras,omitempty"`
 
 	// Admits who shows no credential, or a bad one, as nobody in particular: who
 	// knows a session's id may use it.
@@ -81,7 +95,7 @@ func (h *Handler) makeSmooth() error {
 		return nil
 	}
 	site := &edge.Smooth{Path: smoothPath, Config: smooth.Config{
-		IDs: p.AgentIDs, Anonymous: p.Anonymous, Strict: p.Strict, Models: p.Models, Skills: p.Skills,
+		IDs: p.AgentIDs, Allowed: p.Agents, Extras: p.Extras, Anonymous: p.Anonymous, Strict: p.Strict, Models: p.Models, Skills: p.Skills,
 		Park: time.Duration(p.Park), Keepalive: time.Duration(p.Keepalive),
 	}}
 	var err error
@@ -104,6 +118,9 @@ func (h *Handler) makeSmooth() error {
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
 			return fmt.Errorf("%q is no pattern: write a name, with * for any characters", pattern)
 		}
+	}
+	if site.Origins, err = agentOrigins(p.AgentOrigins); err != nil {
+		return err
 	}
 	if site.AuthKey, err = authKey(p.AuthKey); err != nil {
 		return fmt.Errorf("auth_key: %w", err)
@@ -151,12 +168,50 @@ func (h *Handler) checkIDs() error {
 	if h.Smooth == nil {
 		return nil
 	}
+	has := func(name string) bool {
+		return slices.ContainsFunc(h.site.Agents, func(a edge.NamedAgent) bool { return a.Name == name })
+	}
+	for _, name := range h.Smooth.Agents {
+		if !has(name) {
+			return fmt.Errorf("smooth: agents names %q, and no agent has that name", name)
+		}
+	}
+	for name := range h.Smooth.AgentOrigins {
+		if !has(name) {
+			return fmt.Errorf("smooth: agent_origins names %q, and no agent has that name", name)
+		}
+	}
 	for id, name := range h.Smooth.AgentIDs {
-		if id == "" || !slices.ContainsFunc(h.site.Agents, func(a edge.NamedAgent) bool { return a.Name == name }) {
+		if id == "" || !has(name) {
 			return fmt.Errorf("smooth: agent_id %q means %q, and no agent has that name", id, name)
 		}
 	}
 	return nil
+}
+
+// agentOrigins makes the decisions on pages that talk to an agent.
+func agentOrigins(lists map[string][]string) (map[string]func(string) bool, error) {
+	decide := make(map[string]func(string) bool, len(lists))
+	for name, texts := range lists {
+		var list []origin
+		any := false
+		for _, text := range texts {
+			if text == "*" {
+				any = true
+				continue
+			}
+			o, err := parseOrigin(text)
+			if err != nil {
+				return nil, fmt.Errorf("agent_origins of %q: %w", name, err)
+			}
+			list = append(list, o)
+		}
+		decide[name] = func(text string) bool {
+			u, err := url.Parse(text)
+			return any || err == nil && u.Host != "" && slices.ContainsFunc(list, func(o origin) bool { return o.is(u) })
+		}
+	}
+	return decide, nil
 }
 
 // authKey reads the secret; no error repeats it.
@@ -178,6 +233,9 @@ func authKey(s string) ([]byte, error) {
 //
 //	smooth [<path>] {
 //		agent_id      <id> <agent>
+//		agents        <name...>
+//		agent_origins <name> <origin...>
+//		extras
 //		anonymous
 //		park          <duration>|none
 //		on_disconnect cancel|continue
@@ -214,6 +272,23 @@ func (h *Handler) readSmooth(d *caddyfile.Dispenser) error {
 			p.AgentIDs[id] = name
 			return nil
 		}),
+		"agents": texts(d, &p.Agents),
+		"agent_origins": many(func() error {
+			if !d.NextArg() {
+				return d.ArgErr()
+			}
+			name := d.Val()
+			list := d.RemainingArgs()
+			if len(list) == 0 {
+				return d.Err("agent_origins needs the name of an agent and one or more origins")
+			}
+			if p.AgentOrigins == nil {
+				p.AgentOrigins = make(map[string][]string)
+			}
+			p.AgentOrigins[name] = append(p.AgentOrigins[name], list...)
+			return nil
+		}),
+		"extras":        flag(&p.Extras),
 		"anonymous":     flag(&p.Anonymous),
 		"park":          duration(d, &p.Park, true),
 		"on_disconnect": text(d, &p.OnDisconnect),

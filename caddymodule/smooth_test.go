@@ -29,7 +29,12 @@ func TestSmoothReachesTheSite(t *testing.T) {
 	}
 	s = made(t, `parlance {
 		agent parrot echo
+		agent finch echo
 		smooth /chat/ws {
+			agents parrot finch
+			agent_origins parrot https://shop.example *.shop.example
+			agent_origins finch *
+			extras
 			agent_id 7e1f27c6-2a70-4b5e-9b69-6c20e8a3c9d1 parrot
 			anonymous
 			park none
@@ -52,6 +57,14 @@ func TestSmoothReachesTheSite(t *testing.T) {
 		!slices.Equal(s.Models, []string{"small", "big-*"}) || !slices.Equal(s.Skills, []string{"*"}) ||
 		s.IDs["7e1f27c6-2a70-4b5e-9b69-6c20e8a3c9d1"] != "parrot" {
 		t.Errorf("%+v", s)
+	}
+	if !s.Extras || !slices.Equal(s.Allowed, []string{"parrot", "finch"}) {
+		t.Errorf("SMO-052 SMO-229 %+v", s)
+	}
+	for origin, want := range map[string]bool{"https://shop.example": true, "http://shop.example": false, "https://a.shop.example": true, "https://evil.example": false, "": false, "null": false} {
+		if s.Origins["parrot"](origin) != want || !s.Origins["finch"](origin) {
+			t.Errorf("SMO-052 the page of %q", origin)
+		}
 	}
 	if string(s.AuthKey) != testSecret {
 		t.Error("auth_key is not what its placeholder stands for")
@@ -98,6 +111,9 @@ func TestValidateSmooth(t *testing.T) {
 		{"a path of pingerchips", "smooth /socket/websocket\napp k {\nsecret {env.PARLANCE_TEST_SECRET}\n}", "is pingerchips' too"},
 		{"an agent id of nobody", smooth("agent_id a parrot"), `smooth: agent_id "a" means "parrot", and no agent has that name`},
 		{"on_disconnect", smooth("on_disconnect wait"), `smooth: on_disconnect must be cancel or continue, not "wait"`},
+		{"agents", smooth("agents finch"), `smooth: agents names "finch", and no agent has that name`},
+		{"agent_origins", smooth("agent_origins finch *"), `smooth: agent_origins names "finch", and no agent has that name`},
+		{"an origin of an agent", smooth("agent_origins echo https://a.example/x"), `smooth: agent_origins of "echo": "https://a.example/x" is no origin`},
 		{"otp_resume", smooth("otp_resume later"), `smooth: otp_resume must be park or resend, not "later"`},
 		{"otp_resume without a service", smooth("otp_resume resend"), "smooth: otp_resume needs an otp block"},
 		{"a pattern", smooth("models [a"), `smooth: "[a" is no pattern`},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/parlance-gateway/parlance/internal/agent"
@@ -61,6 +62,11 @@ func (c *Conductor) newCall(ctx context.Context, key chat.Key, st *chat.State, r
 	messages, err := c.branch(ctx, key, st, run, limit)
 	if err != nil {
 		return nil, err
+	}
+	if run.Origin.Finished {
+		messages = slices.DeleteFunc(messages, func(m *chat.Message) bool {
+			return m.Role == chat.Assistant && m.Status != chat.MessageComplete
+		})
 	}
 	call := &agent.Call{
 		Key: key, Run: run.ID, Segment: run.Segment(), Origin: run.Origin, Upstream: run.Upstream,

@@ -51,6 +51,10 @@ func (c *conn) frame(b []byte) {
 		name, isText = unquote(o.members["action"])
 	}
 	a, known := actions[name]
+	cfg := c.config()
+	if !known && cfg != nil && cfg.Extras {
+		a, known = extras[name]
+	}
 	switch {
 	case c.limited():
 		c.refuse("frame", request, &Error{CodeRate, "Too many frames; slow down."})
@@ -65,7 +69,7 @@ func (c *conn) frame(b []byte) {
 		c.refuse("frame", request, &Error{CodeUnsupported, "There is no such action."})
 		return
 	}
-	if cfg := c.config(); cfg != nil && cfg.Strict {
+	if cfg != nil && cfg.Strict {
 		if o.only(a.fields...); o.err != nil {
 			c.refuse(name, request, o.err)
 			return

@@ -16,6 +16,15 @@ type Config struct {
 	// means the default.
 	Agents []string
 	IDs    map[string]string
+	// Allowed are the agents that clients of this dialect may open sessions with;
+	// empty is all.
+	Allowed []string
+	// Origins decide, by an agent's name, on the origins of pages that may open
+	// sessions with it; "" is what no page opened. An agent that is not here is
+	// open to every page that may connect.
+	Origins map[string]func(origin string) bool
+	// Extras serves list_conversations and rename_conversation.
+	Extras bool
 	// Anonymous admits who shows no credential, or a bad one, as nobody in
 	// particular: who knows a session's id may use it.
 	Anonymous bool
@@ -76,8 +85,21 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// agent finds the agent that an id means (SMO-053).
-func (c *Config) agent(id string) (string, *Error) {
+// agent finds the agent that an id means (SMO-053), if clients may have it.
+func (c *Config) agent(id, origin string) (string, *Error) {
+	name, refused := c.named(id)
+	switch {
+	case refused != nil:
+		return "", refused
+	case len(c.Allowed) > 0 && !slices.Contains(c.Allowed, name):
+		return "", &Error{CodeForbiddenAgent, "This agent cannot be talked to here."}
+	case c.Origins[name] != nil && !c.Origins[name](origin):
+		return "", &Error{CodeOrigin, "This page may not talk to the agent."}
+	}
+	return name, nil
+}
+
+func (c *Config) named(id string) (string, *Error) {
 	if name, ok := c.IDs[id]; ok {
 		return name, nil
 	}
@@ -89,6 +111,8 @@ func (c *Config) agent(id string) (string, *Error) {
 		return "", invalid("'agentId' must be a UUID or an agent's name")
 	case len(c.IDs) > 0 || len(c.Agents) == 0:
 		return "", &Error{CodeNoAgent, "There is no such agent."}
+	case len(c.Allowed) > 0:
+		return c.Allowed[0], nil
 	}
 	return c.Agents[0], nil
 }

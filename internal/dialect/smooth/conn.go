@@ -37,6 +37,7 @@ type conn struct {
 	site      dialect.Site
 	who       identity.Principal
 	anonymous bool
+	origin    string    // of the page that opened it, "" where none did
 	client    string    // the principal's key, for the limit on connections
 	id        string    // its name as the holder of a turn, which no other has
 	space     uuid.UUID // the secret namespace of ids

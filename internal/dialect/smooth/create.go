@@ -38,7 +38,7 @@ func (c *conn) create(ctx context.Context, o *object, request string) error {
 		return &Error{CodeUnavailable, "This chat is not served here any more."}
 	}
 	var refused *Error
-	if s.Agent, refused = cfg.agent(agentID); refused != nil {
+	if s.Agent, refused = cfg.agent(agentID, c.origin); refused != nil {
 		return refused
 	}
 	var err error

@@ -24,6 +24,8 @@ const (
 	CodeNoSkill        Code = "SKILL_NOT_FOUND"
 	CodeNoModel        Code = "MODEL_NOT_ALLOWED"
 	CodeNoAgent        Code = "AGENT_NOT_FOUND"
+	CodeForbiddenAgent Code = "AGENT_NOT_AUTHORIZED"
+	CodeNoConversation Code = "CONVERSATION_NOT_FOUND"
 	CodeAgent          Code = "AGENT_ERROR"
 	CodeUnavailable    Code = "LLM_UNAVAILABLE"
 	CodeStorage        Code = "STORAGE_ERROR"

@@ -149,6 +149,9 @@ func (s *script) Run(ctx context.Context, c *agent.Call, emit func(agent.Event) 
 			_ = emit(agent.Event{Kind: chat.KindStep, Name: i.Name, Done: true})
 		case "fail":
 			return agent.Failed(i.Name, i.Text)
+		case "wait":
+			<-ctx.Done()
+			return agent.Outcome{Status: chat.RunCancelled}
 		case "part":
 			say(n, i.Text, emit)
 		default:

@@ -134,7 +134,7 @@ func (c *conn) begin(ctx context.Context, cfg *Config, r *turnRequest, t *turn) 
 	}
 	start := dialect.Start{
 		Thread: t.thread, Dialect: "smooth", Message: m, Tools: cfg.tools(),
-		Origin: chat.Origin{Standing: true, Session: t.origin(), Request: t.request, Park: cfg.park().Milliseconds()},
+		Origin: chat.Origin{Standing: true, Finished: true, Session: t.origin(), Request: t.request, Park: cfg.park().Milliseconds()},
 	}
 	var err error
 	if start.Origin.Props, err = json.Marshal(r.props); err != nil {

@@ -98,7 +98,7 @@ func (s *Server) Accept(w http.ResponseWriter, r *http.Request, v *dialect.Visit
 		http.Error(w, "origin not allowed", http.StatusForbidden)
 		return
 	}
-	c := &conn{server: s, site: v.Site, id: uuid.NewString(), gone: make(chan struct{})}
+	c := &conn{server: s, site: v.Site, id: uuid.NewString(), origin: r.Header.Get("Origin"), gone: make(chan struct{})}
 	creds := v.Creds
 	if token := r.URL.Query().Get("token"); token != "" {
 		creds = creds.WithToken(token)
