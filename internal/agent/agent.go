@@ -22,7 +22,8 @@ type Call struct {
 	// Messages is the branch up to and with the message to answer, oldest
 	// first, as much of it as the agent's History asks for.
 	Messages []*chat.Message
-	// Draft is what earlier segments of this run wrote.
+	// Draft is what earlier segments of this run wrote, and an earlier attempt at
+	// this one.
 	Draft []*chat.Part
 	// Answers settles the questions of the segment before, in the order in
 	// which they were asked; Withdrawn are questions of an earlier run that

@@ -73,8 +73,13 @@ func (c *Conductor) TakeRun(ctx context.Context, key chat.Key, run string) error
 			return nil
 		}
 		r, err := c.FindRun(ctx, key, run)
-		if err != nil || r.Status != chat.RunActive {
+		switch {
+		case err != nil:
 			return err
+		case !c.DialsIn(key.Realm, r.Agent):
+			return chat.ErrUnknownRun
+		case r.Status != chat.RunActive:
+			return nil
 		}
 		if !c.mayTake(ctx, key, run) {
 			return ErrBusy

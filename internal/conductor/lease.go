@@ -61,7 +61,9 @@ func (l *loop) lease() {
 	switch leased := l.c.leased(attempt{l.key, l.own.ID, l.owner.Fence}); {
 	case !leased && !l.owner.Lapsed():
 		l.owner.Lapse()
-		l.quit = time.After(forsakeAfter)
+		if !l.leaves() { // a run that its agent comes back to need not be given up
+			l.quit = time.After(forsakeAfter)
+		}
 		l.c.o.Logger.Warn("a run is held: the journal does not take heartbeats", "realm", l.key.Realm, "run", l.own.ID)
 	case leased && l.owner.Lapsed():
 		l.quit = nil

@@ -30,6 +30,7 @@ type agentSeat struct {
 	quit context.CancelFunc
 	wg   sync.WaitGroup
 
+	speaks  sync.Mutex // held while a text is passed on, so that texts keep their order
 	mu      sync.Mutex
 	changed chan struct{}              // closed and replaced with each record of a run's life
 	told    map[string]map[string]bool // decisions, by run and question

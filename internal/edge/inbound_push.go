@@ -144,14 +144,25 @@ func (s *agentSeat) end(ctx context.Context, p pingerchips.AgentPush) error {
 // say passes a text on. It is kept until the run ends, for the case that this edge
 // loses the run.
 func (s *agentSeat) say(ctx context.Context, run, text string) error {
+	return s.sayIf(ctx, run, text, func(spoken) bool { return true })
+}
+
+// sayIf is say where still holds of what was said last.
+func (s *agentSeat) sayIf(ctx context.Context, run, text string, still func(spoken) bool) error {
 	return s.served(ctx, run, func(a *socket.Agent, to conductor.Attempt) error {
-		err := a.Push(ctx, s.key, run, socket.Push{Text: &text})
-		if err != nil {
+		s.speaks.Lock()
+		defer s.speaks.Unlock()
+		s.mu.Lock()
+		last, before := s.said[run]
+		s.mu.Unlock()
+		if !still(last) {
+			return nil
+		}
+		if err := a.Push(ctx, s.key, run, socket.Push{Text: &text}); err != nil {
 			return err
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		last, before := s.said[run]
 		s.said[run] = spoken{text, to}
 		if (!before || last.to != to) && s.ctx.Err() == nil {
 			s.wg.Go(func() { s.stand(run, to) })
@@ -183,7 +194,8 @@ func (s *agentSeat) stand(run string, to conductor.Attempt) {
 	if err != nil || r.Status != chat.RunActive || strings.HasPrefix(socket.Said(r.Parts), last.text) {
 		return
 	}
-	if err := s.say(ctx, run, last.text); err != nil && ctx.Err() == nil {
+	err = s.sayIf(ctx, run, last.text, func(now spoken) bool { return now == last })
+	if err != nil && ctx.Err() == nil {
 		s.h.logger.Debug("what an agent said is lost", "realm", s.key.Realm, "run", run, "error", err)
 	}
 }
@@ -196,6 +208,8 @@ func (s *agentSeat) finish(ctx context.Context, run string, p socket.Push, is fu
 		var attempt conductor.Attempt
 		err := s.served(ctx, run, func(a *socket.Agent, to conductor.Attempt) error {
 			attempt = to
+			s.speaks.Lock()
+			defer s.speaks.Unlock()
 			s.mu.Lock()
 			last, ok := s.said[run]
 			s.mu.Unlock()

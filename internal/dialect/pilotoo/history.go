@@ -70,8 +70,9 @@ func (h *history) shown() []*message {
 	}
 	whole := len(h.messages) < h.limit
 	for _, run := range h.state.Runs {
-		// A run whose question is on a branch that is not shown is not either.
-		if run.Drafted == 0 || (whole && !known[run.Message]) {
+		// A run whose question is on a branch that is not shown is not either. One
+		// that its agent began in an empty thread answers nothing.
+		if run.Drafted == 0 || (whole && run.Message != "" && !known[run.Message]) {
 			continue
 		}
 		list = append(list, split(run.Answer, run.Started, run.Parts[:run.Drafted], h.state.Tasks)...)
