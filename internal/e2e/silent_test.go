@@ -58,3 +58,30 @@ func (f *fleet) expire(c *redis.Client) {
 		f.t.Fatal(err)
 	}
 }
+
+// F5, F10: a store that takes no writes for longer than an edge owns its runs, and
+// then does. Nobody was lost, so no run ends but by its agent.
+func TestStoreThatTakesNoWritesEndsNobodysRun(t *testing.T) {
+	t.Parallel()
+	for name, refuse := range map[string]string{"for want of replicas": "min-replicas-to-write", "because its memory is full": "maxmemory"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, 2)
+			s := startSwarm(t, crowd{Edges: f.bases(), Seed: 10, Threads: 4, Windows: 4, Polling: 2, Kinds: []string{"think"}})
+			<-s.begun
+			f.until("a run in each thread", func() bool { return f.bot.at() >= 4 })
+			f.store.Do("CONFIG", "SET", refuse, "1")
+			pause(t.Context(), seconds(17))
+			f.store.Do("CONFIG", "SET", refuse, "0")
+			f.serving()
+			s.healed()
+			s.stop()
+			s.mustHold(f)
+			for i, e := range f.edges {
+				if strings.Contains(e.log.String(), "a run that cannot go on is ended") {
+					t.Errorf("edge %d has ended a run", i)
+				}
+			}
+		})
+	}
+}
