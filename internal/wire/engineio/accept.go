@@ -140,7 +140,6 @@ func (e *Server) handshake(w http.ResponseWriter, r *http.Request, a *Accept, ws
 	s := &Session{
 		srv: e, id: NewID(), value: a.Value, remoteIP: a.RemoteIP, maxPayload: a.MaxPayload, limit: a.MaxPayload,
 	}
-	s.run = s.flush
 	if !e.reserve() {
 		unavailable(w)
 		return
@@ -164,18 +163,18 @@ func (e *Server) handshake(w http.ResponseWriter, r *http.Request, a *Accept, ws
 		s.answer(w, s.openPacket(`["websocket"]`))
 		return
 	}
-	conn, err := e.hijack(w, r)
+	conn, err := e.conns.Accept(w, r)
 	if err != nil {
 		e.unreserve()
 		return
 	}
-	conn.ws.SetReadLimit(s.maxPayload)
+	conn.SetReadLimit(s.maxPayload)
 	s.ws = conn
 	first := control(string(s.openPacket("[]")))
-	s.queue = append(s.queue, entry{&first, 0})
+	s.queue.Push(entry{&first, 0})
 	e.begin(s)
 	s.mu.Lock()
-	if len(s.queue) > 0 {
+	if s.queue.Len() > 0 {
 		s.kick()
 	}
 	s.mu.Unlock()

@@ -28,13 +28,13 @@ func (s *Session) schedule() {
 	if s.beat.sent {
 		at = s.beat.pongBy
 		if s.beat.busyFrom != 0 { // ask again when the handler may be done
-			at = max(at, s.srv.clock.now()+s.srv.o.PingTimeout/4)
+			at = max(at, s.srv.clock.Now()+s.srv.o.PingTimeout/4)
 		}
 	}
 	if s.beat.limit != 0 {
 		at = min(at, s.beat.limit)
 	}
-	s.srv.clock.set(s, at)
+	s.srv.clock.Set(s, at)
 }
 
 // tick does what is due.
@@ -46,7 +46,7 @@ func (s *Session) tick(now time.Duration) {
 		return
 	case ending:
 		s.state = closed
-		s.queue = nil
+		s.queue.Clear()
 		s.srv.drop(s)
 		return
 	}
@@ -76,7 +76,7 @@ func (s *Session) pong() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == open {
-		s.start(s.srv.clock.now())
+		s.start(s.srv.clock.Now())
 	}
 }
 
@@ -89,7 +89,7 @@ func (s *Session) SetDeadline(d time.Duration, reason string) {
 	}
 	s.beat.limit, s.beat.reason = 0, ""
 	if d > 0 {
-		s.beat.limit, s.beat.reason = s.srv.clock.now()+d, reason
+		s.beat.limit, s.beat.reason = s.srv.clock.Now()+d, reason
 	}
 	s.schedule()
 }
@@ -98,14 +98,14 @@ func (s *Session) SetDeadline(d time.Duration, reason string) {
 // read, and idle starts it again.
 func (s *Session) busy() {
 	s.mu.Lock()
-	s.beat.busyFrom = max(1, s.srv.clock.now())
+	s.beat.busyFrom = max(1, s.srv.clock.Now())
 	s.mu.Unlock()
 }
 
 func (s *Session) idle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b, now := &s.beat, s.srv.clock.now()
+	b, now := &s.beat, s.srv.clock.Now()
 	from := max(b.busyFrom, b.pingAt) // nothing was owed before the ping
 	b.busyFrom = 0
 	if now > from && s.state == open {

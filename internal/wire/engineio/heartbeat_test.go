@@ -182,7 +182,7 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 				}
 				time.Sleep(time.Nanosecond)
 				synctest.Wait()
-				if l.eio.find(l.sid) != nil || l.eio.taken != 0 || len(l.eio.clock.due) != 0 {
+				if l.eio.find(l.sid) != nil || l.eio.taken != 0 || l.eio.clock.Len() != 0 {
 					t.Fatal("not forgotten")
 				}
 				l.want("GET", "", 400, badSession)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+
+	"github.com/parlance-gateway/parlance/internal/wire/ws"
 )
 
 func TestLimitBeforeTheClientIsKnown(t *testing.T) {
@@ -61,7 +63,7 @@ func TestMemoryOfLargeMessages(t *testing.T) {
 		s := serve(t, Options{LargeBytes: 3 * size}, Accept{MaxPayload: 2 * size})
 		inside, leave := make(chan struct{}, 1), make(chan struct{})
 		s.h.message = func(_ *Session, m Message) error {
-			if len(m.Data) > keepBuffer {
+			if len(m.Data) > ws.KeepBuffer {
 				inside <- struct{}{}
 				<-leave
 			}
@@ -79,11 +81,11 @@ func TestMemoryOfLargeMessages(t *testing.T) {
 			t.Fatalf("a POST was answered %d", got.status)
 		}
 		s.h.wantClose(t, ReasonTransportError)
-		small.say("4" + strings.Repeat("x", keepBuffer-1))
+		small.say("4" + strings.Repeat("x", ws.KeepBuffer-1))
 		small.say("1") // answered behind that
 		small.closed()
 		close(leave)
-		s.until("the memory is given back", func() bool { return s.eio.large.Load() == 0 })
+		s.until("the memory is given back", func() bool { return s.eio.large.Used() == 0 })
 		first.say(large)
 		<-inside
 	})

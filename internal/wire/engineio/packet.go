@@ -2,14 +2,8 @@ package engineio
 
 import (
 	"encoding/base64"
-	"encoding/binary"
-)
 
-// Opcodes of RFC 6455 §5.2, with FIN set: a server of ours never fragments.
-const (
-	finText   = 0x80 | 0x1
-	finBinary = 0x80 | 0x2
-	finClose  = 0x80 | 0x8
+	"github.com/parlance-gateway/parlance/internal/wire/ws"
 )
 
 // separator stands between the packets of a polling payload.
@@ -33,11 +27,11 @@ func NewMessage(parts [][]byte, attachments ...[]byte) Packet {
 	for _, p := range parts {
 		n += len(p)
 	}
-	size := headerSize(n) + n
+	size := ws.HeaderSize(n) + n
 	for _, a := range attachments {
-		size += headerSize(len(a)) + len(a)
+		size += ws.HeaderSize(len(a)) + len(a)
 	}
-	b := appendHeader(make([]byte, 0, size), finText, n)
+	b := ws.AppendHeader(make([]byte, 0, size), ws.FinText, n)
 	head := len(b)
 	b = append(b, '4')
 	for _, p := range parts {
@@ -49,7 +43,7 @@ func NewMessage(parts [][]byte, attachments ...[]byte) Packet {
 	}
 	text = append([]byte(nil), text...)
 	for _, a := range attachments {
-		b = append(appendHeader(b, finBinary, len(a)), a...)
+		b = append(ws.AppendHeader(b, ws.FinBinary, len(a)), a...)
 		text = append(text, separator, 'b')
 		text = base64.StdEncoding.AppendEncode(text, a)
 	}
@@ -58,8 +52,8 @@ func NewMessage(parts [][]byte, attachments ...[]byte) Packet {
 
 // NewBinary encodes one binary message.
 func NewBinary(data []byte) Packet {
-	b := make([]byte, 0, headerSize(len(data))+len(data))
-	b = append(appendHeader(b, finBinary, len(data)), data...)
+	b := make([]byte, 0, ws.HeaderSize(len(data))+len(data))
+	b = append(ws.AppendHeader(b, ws.FinBinary, len(data)), data...)
 	text := base64.StdEncoding.AppendEncode([]byte{'b'}, data)
 	return Packet{wire: b, text: text}
 }
@@ -74,30 +68,10 @@ func (p *Packet) cost() int { return len(p.wire) + entryOverhead }
 
 // control encodes a packet of another type than message.
 func control(s string) Packet {
-	b := appendHeader(make([]byte, 0, headerSize(len(s))+len(s)), finText, len(s))
+	b := ws.AppendHeader(make([]byte, 0, ws.HeaderSize(len(s))+len(s)), ws.FinText, len(s))
 	head := len(b)
 	b = append(b, s...)
 	return Packet{wire: b, text: b[head:]}
 }
 
 var pingPacket = control("2")
-
-func headerSize(n int) int {
-	switch {
-	case n < 126:
-		return 2
-	case n <= 0xffff:
-		return 4
-	}
-	return 10
-}
-
-func appendHeader(b []byte, op byte, n int) []byte {
-	switch headerSize(n) {
-	case 2:
-		return append(b, op, byte(n))
-	case 4:
-		return binary.BigEndian.AppendUint16(append(b, op, 126), uint16(n))
-	}
-	return binary.BigEndian.AppendUint64(append(b, op, 127), uint64(n))
-}

@@ -65,7 +65,7 @@ func (s *Session) poll(w http.ResponseWriter, r *http.Request) {
 // beginPoll makes the request the one that waits, or answers it.
 func (s *Session) beginPoll(w http.ResponseWriter) (wake chan struct{}, ok bool) {
 	s.mu.Lock()
-	s.overdue(s.srv.clock.now())
+	s.overdue(s.srv.clock.Now())
 	switch {
 	case s.state == ending:
 		body := s.last()
@@ -111,7 +111,7 @@ func (s *Session) payload() (body []byte, upgrading, done bool) {
 	case s.state == closed:
 		body = []byte("1")
 	case s.ws != nil:
-	case s.beat.unsent || len(s.queue) > 0:
+	case s.beat.unsent || s.queue.Len() > 0:
 		body = s.pack()
 	default:
 		return nil, s.probe != nil && s.probe.answered, false
@@ -145,7 +145,7 @@ func (s *Session) last() []byte {
 		body = []byte{'6', separator, '1'}
 	}
 	s.state = closed
-	s.srv.clock.unset(s)
+	s.srv.clock.Unset(s)
 	s.srv.drop(s)
 	return body
 }
@@ -158,17 +158,13 @@ func (s *Session) pack() []byte {
 		body = append(body, '2')
 	}
 	limit, n := max(minPayload, int(s.maxPayload)), 0
-	for n < len(s.queue) && (n == 0 || len(body)+len(s.queue[n].packet.text) < limit) {
-		body = appendPacket(body, s.queue[n].packet.text)
-		s.queued -= s.queue[n].cost
+	for n < s.queue.Len() && (n == 0 || len(body)+len(s.queue.At(n).packet.text) < limit) {
+		e := s.queue.At(n)
+		body = appendPacket(body, e.packet.text)
+		s.queued -= e.cost
 		n++
 	}
-	rest := copy(s.queue, s.queue[n:])
-	clear(s.queue[rest:])
-	s.queue = s.queue[:rest]
-	if rest == 0 && cap(s.queue) > keepQueue {
-		s.queue = nil
-	}
+	s.queue.Drop(n)
 	return body
 }
 

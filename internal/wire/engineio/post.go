@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/parlance-gateway/parlance/internal/wire/ws"
 )
 
 // post handles the payload of a POST, packet by packet. It answers when all are
@@ -17,8 +19,8 @@ func (s *Session) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.endPost()
-	room := metered{srv: s.srv}
-	defer room.give()
+	room := ws.Meter{Memory: &s.srv.large}
+	defer room.Give()
 	body, err := s.body(w, r, &room)
 	if err != nil {
 		s.Kill(ReasonTransportError)
@@ -26,7 +28,7 @@ func (s *Session) post(w http.ResponseWriter, r *http.Request) {
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 			status = http.StatusRequestEntityTooLarge
 		}
-		if errors.Is(err, errLarge) {
+		if errors.Is(err, ws.ErrMemory) {
 			status = http.StatusServiceUnavailable
 		}
 		w.Header().Set("Connection", "close") // the rest of the body is not read
@@ -45,7 +47,7 @@ func (s *Session) post(w http.ResponseWriter, r *http.Request) {
 func (s *Session) beginPost(w http.ResponseWriter, r *http.Request) errorCode {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.overdue(s.srv.clock.now())
+	s.overdue(s.srv.clock.Now())
 	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	switch {
 	case s.state == closed:
@@ -74,7 +76,7 @@ func (s *Session) endPost() {
 }
 
 // body reads the payload within its bounds of size and time.
-func (s *Session) body(w http.ResponseWriter, r *http.Request, room *metered) ([]byte, error) {
+func (s *Session) body(w http.ResponseWriter, r *http.Request, room *ws.Meter) ([]byte, error) {
 	s.mu.Lock()
 	limit := s.limit
 	s.mu.Unlock()
@@ -82,9 +84,9 @@ func (s *Session) body(w http.ResponseWriter, r *http.Request, room *metered) ([
 	if n := r.ContentLength; n > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
 	} else if n > 0 {
-		b.Grow(int(min(n, keepBuffer)) + bytes.MinRead)
+		b.Grow(int(min(n, ws.KeepBuffer)) + bytes.MinRead)
 	}
-	room.r = http.MaxBytesReader(w, r.Body, limit)
+	room.R = http.MaxBytesReader(w, r.Body, limit)
 	_, err := b.ReadFrom(room)
 	s.mu.Lock()
 	s.abort = nil
@@ -95,7 +97,7 @@ func (s *Session) body(w http.ResponseWriter, r *http.Request, room *metered) ([
 	// The deadline was the body's. It would end the request when it passes.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	if !utf8.Valid(b.Bytes()) {
-		return nil, errUTF8
+		return nil, ws.ErrUTF8
 	}
 	return b.Bytes(), nil
 }

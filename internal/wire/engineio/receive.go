@@ -1,18 +1,15 @@
 package engineio
 
 import (
-	"bytes"
-	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"runtime/debug"
-	"sync"
-	"time"
-	"unicode/utf8"
 
 	"github.com/coder/websocket"
+
+	"github.com/parlance-gateway/parlance/internal/wire/ws"
 )
 
 // Close codes in use. The client does not look at them; people and proxies do.
@@ -28,105 +25,53 @@ var (
 	errPacket      = errors.New("engineio: invalid packet")
 	errDirection   = errors.New("engineio: invalid heartbeat direction")
 	errClientClose = errors.New("engineio: closed by the client")
-	errUTF8        = errors.New("engineio: invalid UTF-8")
 )
 
 // ErrPanic is the error of a callback that panicked. A Handler that recovers from
 // panics of its own may return it from Message.
 var ErrPanic = errors.New("engineio: handler panicked")
 
-// keepBuffer is the largest read buffer that is kept for another message.
-const keepBuffer = 64 << 10
-
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-// readMessage reads one message into memory of its own. Text is valid UTF-8. The
-// caller gives what m has taken back, also after an error.
-func (w *wire) readMessage(m *metered) (Message, error) {
-	typ, r, err := w.ws.Reader(context.Background())
-	if err != nil {
-		return Message{}, err
-	}
-	buf := buffers.Get().(*bytes.Buffer)
-	defer func() {
-		if buf.Cap() <= keepBuffer {
-			buf.Reset()
-			buffers.Put(buf)
-		}
-	}()
-	m.r = r
-	if _, err := buf.ReadFrom(m); err != nil {
-		return Message{}, err
-	}
-	data := buf.Bytes()
-	if buf.Cap() <= keepBuffer {
-		data = bytes.Clone(data)
-	}
-	if typ == websocket.MessageText && !utf8.Valid(data) {
-		return Message{}, errUTF8
-	}
-	return Message{Data: data, Binary: typ == websocket.MessageBinary}, nil
-}
-
-// read handles the messages of ws until it ends. It is the one goroutine an idle
-// WebSocket has.
-func (s *Session) read(ws *wire) {
-	defer ws.end()
-	for s.readOne(ws) {
+// read handles the messages of a connection until it ends. It is the one goroutine
+// an idle WebSocket has.
+func (s *Session) read(conn *ws.Conn) {
+	defer conn.End()
+	for s.readOne(conn) {
 	}
 }
 
-// readOne says whether ws can be read further.
-func (s *Session) readOne(ws *wire) bool {
-	room := metered{srv: s.srv}
-	defer room.give()
-	m, err := ws.readMessage(&room)
+// readOne says whether the connection can be read further.
+func (s *Session) readOne(conn *ws.Conn) bool {
+	room := ws.Meter{Memory: &s.srv.large}
+	defer room.Give()
+	binary, data, err := conn.ReadMessage(&room)
 	if err != nil {
-		room.give() // what was read is forgotten; to end takes its time
-		s.lost(ws, err)
+		room.Give() // what was read is forgotten; to end takes its time
+		s.lost(conn, err)
 		return false
 	}
-	if err := s.receive(m); err != nil {
+	if err := s.receive(Message{Data: data, Binary: binary}); err != nil {
 		s.Close(reasonOf(err), codeOf(err))
-		s.await(ws)
+		conn.Await()
 		return false
 	}
 	return true
 }
 
 // lost ends the session whose WebSocket cannot be read any further.
-func (s *Session) lost(ws *wire, err error) {
+func (s *Session) lost(conn *ws.Conn, err error) {
 	switch {
-	case errors.Is(err, errUTF8):
+	case errors.Is(err, ws.ErrUTF8):
 		s.Close(ReasonParseError, closeUTF8)
-		s.await(ws)
+		conn.Await()
 	case websocket.CloseStatus(err) != -1 || errors.Is(err, io.EOF):
 		s.Kill(ReasonTransportClose)
 	default:
-		// The library has sent the close frame that belongs to the error, except
-		// to a peer that does not mask (RFC 6455 §5.1). The peer gets the time to
-		// read it: closing while its bytes are unread would reset the connection.
 		code := closeProtocol
-		if errors.Is(err, errLarge) {
+		if errors.Is(err, ws.ErrMemory) {
 			code = websocket.StatusTryAgainLater
 		}
 		s.Close(ReasonTransportError, code)
-		_ = ws.writeClose(code)
-		_ = ws.SetReadDeadline(time.Now().Add(closeWait))
-		_, _ = io.Copy(io.Discard, ws.Conn)
-	}
-}
-
-// await reads on until the peer has answered our close frame, or its time is up.
-func (s *Session) await(ws *wire) {
-	for {
-		_, r, err := ws.ws.Reader(context.Background())
-		if err != nil {
-			return
-		}
-		if _, err := io.Copy(io.Discard, r); err != nil {
-			return
-		}
+		conn.Linger(code)
 	}
 }
 

@@ -4,8 +4,9 @@ import (
 	"context"
 	"iter"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/parlance-gateway/parlance/internal/wire/ws"
 )
 
 // Server holds the sessions of one endpoint, or of several that share a
@@ -13,27 +14,31 @@ import (
 type Server struct {
 	o        Options
 	h        Handler
-	clock    *clock
+	clock    *ws.Clock[Session]
+	writers  *ws.Writers[Session]
 	wg       sync.WaitGroup // all goroutines, and all requests being served
 	extended sync.Once
-	large    atomic.Int64 // memory of large messages, see metered
+	large    ws.Memory // of large messages
+	conns    *ws.Group // all WebSockets, also those on their way out
 
 	mu       sync.RWMutex
 	sessions map[string]*Session
-	wires    map[*wire]struct{} // all WebSockets, also those on their way out
-	taken    int                // sessions, and handshakes that will become one
-	live     int                // sessions that have not ended
+	taken    int // sessions, and handshakes that will become one
+	live     int // sessions that have not ended
 	draining bool
 	closed   bool
 }
 
 // NewServer starts a server that tells h about its sessions.
 func NewServer(o Options, h Handler) *Server {
-	e := &Server{o: o.withDefaults(), h: h, clock: newClock(), sessions: map[string]*Session{}, wires: map[*wire]struct{}{}}
+	e := &Server{o: o.withDefaults(), h: h, sessions: map[string]*Session{}}
+	e.clock = ws.NewClock(func(s *Session) *ws.Alarm { return &s.alarm }, (*Session).tick)
+	e.writers = ws.NewWriters(&e.wg, (*Session).next)
+	e.large.Limit, e.conns = e.o.LargeBytes, ws.NewGroup(e.o.WriteTimeout)
 	e.wg.Add(1)
 	go func() {
 		defer e.wg.Done()
-		e.clock.run()
+		e.clock.Run()
 	}()
 	return e
 }
@@ -130,7 +135,7 @@ func (e *Server) Close() {
 		s.mu.Lock()
 		if s.state == ending {
 			s.state = closed
-			e.clock.unset(s)
+			e.clock.Unset(s)
 			e.drop(s)
 			if s.abort != nil {
 				s.abort()
@@ -139,13 +144,9 @@ func (e *Server) Close() {
 		s.endLocked(ReasonShutdown, 0)
 		s.mu.Unlock()
 	}
-	e.mu.RLock()
-	for w := range e.wires {
-		w.abort()
-	}
-	e.mu.RUnlock()
+	e.conns.Abort()
 	if first {
-		close(e.clock.stop)
+		e.clock.Stop()
 	}
 	e.wg.Wait()
 }
@@ -184,7 +185,7 @@ func (e *Server) begin(s *Session) {
 	e.live++
 	e.mu.Unlock()
 	s.mu.Lock()
-	s.start(e.clock.now())
+	s.start(e.clock.Now())
 	s.mu.Unlock()
 	var err error
 	func() {
@@ -231,7 +232,7 @@ func (e *Server) ended(s *Session, reason string) {
 	e.live--
 	e.mu.Unlock()
 	if s.state == closed {
-		e.clock.unset(s)
+		e.clock.Unset(s)
 	}
 	e.wg.Add(1) // never the first: whoever ends a session is counted, or holds one
 	go func() {

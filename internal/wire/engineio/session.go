@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/parlance-gateway/parlance/internal/wire/ws"
 )
 
 var (
@@ -31,9 +33,6 @@ const (
 	lingerClient = time.Second
 )
 
-// closeWait is how long the peer has to answer a close frame.
-const closeWait = 2 * time.Second
-
 // Session is one client, over whatever transport it currently uses. Its methods
 // may be called from any goroutine and do not block.
 type Session struct {
@@ -45,10 +44,7 @@ type Session struct {
 	value      any
 	remoteIP   string
 	maxPayload int64
-	run        func() // flush, bound once so that starting it allocates nothing
-
-	due   time.Duration // guarded by clock.mu
-	place int           // guarded by clock.mu
+	alarm      ws.Alarm
 
 	in sync.Mutex // held while one inbound packet is handled
 
@@ -56,17 +52,17 @@ type Session struct {
 	state    state
 	limit    int64         // of a message, up to maxPayload
 	byClient bool          // the client sent the close packet
-	ws       *wire         // nil while polling
+	ws       *ws.Conn      // nil while polling
 	probe    *probe        // a WebSocket that wants to take over
 	probes   int           // how many have tried
 	poller   chan struct{} // not nil while a GET waits
 	posting  bool
 	abort    func() // ends the reading of the POST's body
 
-	queue    []entry
-	spare    []entry // the queue's memory while flush has it
-	queued   int     // cost of what is queued or being written
-	flushing bool
+	queue    ws.Queue[entry]
+	queued   int                  // cost of what is queued or being written
+	writing  int                  // cost of what is being written
+	flushing bool                 // the writers have the session
 	farewell websocket.StatusCode // to be sent after the queue; 0: none
 
 	beat heartbeat
@@ -97,7 +93,7 @@ func (s *Session) Limit(n int64) {
 	defer s.mu.Unlock()
 	s.limit = min(n, s.maxPayload)
 	if s.ws != nil {
-		s.ws.ws.SetReadLimit(s.limit)
+		s.ws.SetReadLimit(s.limit)
 	}
 }
 
@@ -127,7 +123,7 @@ func (s *Session) send(p *Packet, cost int) error {
 		return ErrSlow
 	}
 	s.queued += cost
-	s.queue = append(s.queue, entry{p, cost})
+	s.queue.Push(entry{p, cost})
 	s.kick()
 	return nil
 }
@@ -138,8 +134,7 @@ func (s *Session) kick() {
 	case s.ws != nil:
 		if !s.flushing {
 			s.flushing = true
-			s.srv.wg.Add(1) // never the first: the reader of s.ws is counted
-			go s.run()
+			s.srv.writers.Ready(s, s.ws) // the reader of s.ws is counted
 		}
 	case s.poller != nil:
 		select {
@@ -174,17 +169,17 @@ func (s *Session) endLocked(reason string, code websocket.StatusCode) {
 	if s.abort != nil && code == 0 {
 		s.abort() // else the client hears of the end with its packets, by its GET
 	}
-	if p := s.probe; p != nil && p.wire != nil {
-		p.wire.abort()
+	if p := s.probe; p != nil && p.conn != nil {
+		p.conn.Abort()
 	}
 	switch {
 	case s.ws != nil && code != 0:
 		s.farewell = code
 		s.kick()
 	case s.ws != nil:
-		s.ws.abort()
-	case code == 0 || s.poller != nil && len(s.queue) == 0:
-		s.queue = nil
+		s.ws.Abort()
+	case code == 0 || s.poller != nil && s.queue.Len() == 0:
+		s.queue.Clear()
 		s.kick()
 	default:
 		s.linger()
@@ -202,7 +197,7 @@ func (s *Session) linger() {
 	wait := lingerServer
 	if s.byClient {
 		wait = lingerClient
-		s.queue = nil
+		s.queue.Clear()
 	}
-	s.srv.clock.set(s, s.srv.clock.now()+wait)
+	s.srv.clock.Set(s, s.srv.clock.Now()+wait)
 }

@@ -78,7 +78,7 @@ func TestTLSWebSocket(t *testing.T) {
 	s.until("the connection's end", func() bool {
 		s.eio.mu.RLock()
 		defer s.eio.mu.RUnlock()
-		return len(s.eio.wires) == 0
+		return s.eio.conns.Len() == 0
 	})
 	if d := time.Since(start); d > 4*time.Second {
 		t.Fatalf("took %v", d)

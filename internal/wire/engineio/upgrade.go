@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/coder/websocket"
+	"github.com/parlance-gateway/parlance/internal/wire/ws"
 )
 
 // maxProbes bounds the upgrades a session may try, and maxProbePings the probes
@@ -19,14 +19,14 @@ var probePong = control("3probe")
 
 // probe is a WebSocket on its way to become a session's transport.
 type probe struct {
-	wire     *wire // nil until the request is answered
-	answered bool  // the client has its pong: GETs must be released
+	conn     *ws.Conn // nil until the request is answered
+	answered bool     // the client has its pong: GETs must be released
 }
 
 // upgrade serves a WebSocket request for a session that exists.
 func (s *Session) upgrade(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	s.overdue(s.srv.clock.now())
+	s.overdue(s.srv.clock.Now())
 	alive := s.state == open
 	var p *probe
 	if alive && s.ws == nil && s.probe == nil && s.probes < maxProbes {
@@ -39,7 +39,7 @@ func (s *Session) upgrade(w http.ResponseWriter, r *http.Request) {
 		fail(w, unknownSession)
 		return
 	}
-	ws, err := s.srv.hijack(w, r)
+	conn, err := s.srv.conns.Accept(w, r)
 	if p == nil {
 		// Accepted and closed, as the reference does: a browser shows a failed
 		// handshake as an error, and the session's own transport is unaffected.
@@ -47,7 +47,7 @@ func (s *Session) upgrade(w http.ResponseWriter, r *http.Request) {
 			s.srv.wg.Add(1)
 			go func() {
 				defer s.srv.wg.Done()
-				ws.refuse(closePolicy)
+				conn.Refuse(closePolicy, probeLimit)
 			}()
 		}
 		return
@@ -57,22 +57,22 @@ func (s *Session) upgrade(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mu.Lock()
-	p.wire = ws
+	p.conn = conn
 	dead := s.state != open
 	s.mu.Unlock()
 	if dead {
-		ws.end()
+		conn.End()
 		return
 	}
 	s.srv.wg.Add(1)
 	go func() {
 		defer s.srv.wg.Done()
 		if s.probing(p) {
-			s.read(ws)
+			s.read(conn)
 			return
 		}
 		s.unprobe(p)
-		ws.refuse(closePolicy)
+		conn.Refuse(closePolicy, probeLimit)
 	}()
 }
 
@@ -87,24 +87,24 @@ func (s *Session) unprobe(p *probe) {
 // probing serves the exchange 2probe, 3probe, 5 and says whether the WebSocket
 // is now the session's transport. A session whose upgrade fails lives on.
 func (s *Session) probing(p *probe) bool {
-	ws := p.wire
-	_ = ws.SetReadDeadline(time.Now().Add(s.srv.o.UpgradeTimeout))
-	ws.ws.SetReadLimit(probeLimit)
+	conn := p.conn
+	_ = conn.SetReadDeadline(time.Now().Add(s.srv.o.UpgradeTimeout))
+	conn.SetReadLimit(probeLimit)
 	for pings := 0; ; {
-		m, err := ws.readMessage(&metered{srv: s.srv})
+		binary, data, err := conn.ReadMessage(&ws.Meter{Memory: &s.srv.large})
 		switch {
-		case err != nil || m.Binary:
+		case err != nil || binary:
 			return false
-		case string(m.Data) == "2probe" && pings < maxProbePings:
+		case string(data) == "2probe" && pings < maxProbePings:
 			pings++
-			if _, err := ws.Write(probePong.wire); err != nil {
+			if _, err := conn.Write(probePong.wire); err != nil {
 				return false
 			}
 			s.mu.Lock()
 			p.answered = true
 			s.kick() // the GET that waits must learn of it
 			s.mu.Unlock()
-		case string(m.Data) == "5":
+		case string(data) == "5":
 			return s.takeOver(p)
 		default:
 			return false
@@ -120,25 +120,12 @@ func (s *Session) takeOver(p *probe) bool {
 	if s.state != open {
 		return false
 	}
-	_ = p.wire.SetReadDeadline(time.Time{})
-	p.wire.ws.SetReadLimit(s.limit)
+	_ = p.conn.SetReadDeadline(time.Time{})
+	p.conn.SetReadLimit(s.limit)
 	s.kick() // a GET that still waits is a stray now
-	s.probe, s.ws = nil, p.wire
-	if len(s.queue) > 0 || s.beat.unsent {
+	s.probe, s.ws = nil, p.conn
+	if s.queue.Len() > 0 || s.beat.unsent {
 		s.kick()
 	}
 	return true
-}
-
-// refuse closes a WebSocket that is no session's transport.
-func (w *wire) refuse(code websocket.StatusCode) {
-	_ = w.writeClose(code)
-	_ = w.SetReadDeadline(time.Now().Add(closeWait))
-	w.ws.SetReadLimit(probeLimit)
-	for {
-		if _, err := w.readMessage(&metered{srv: w.srv}); err != nil {
-			break
-		}
-	}
-	w.end()
 }

@@ -198,14 +198,14 @@ func TestFrames(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if first == finClose {
+				if first == 0x88 {
 					payload = payload[:2] // the text is the library's
 				}
 				if got := string([]byte{first}) + payload; got != want {
 					t.Fatalf("got %.100q, want %.100q", got, want)
 				}
 			}
-			if last := c.want[len(c.want)-1]; last[0] == finClose {
+			if last := c.want[len(c.want)-1]; last[0] == 0x88 {
 				ws.Conn.(*net.TCPConn).CloseWrite()
 				if rest, err := io.ReadAll(ws.r); err != nil || len(rest) > 0 {
 					t.Fatalf("after the close: %q %v", rest, err)
@@ -231,13 +231,13 @@ func TestEarlyFrames(t *testing.T) {
 	if _, p, err := ws.frame(); err != nil || p[0] != '0' {
 		t.Fatalf("%q %v", p, err)
 	}
-	ws.expect(finText, "4early")
-	ws.expect(finText, long)
+	ws.expect(0x81, "4early")
+	ws.expect(0x81, long)
 
 	sid := s.open()
 	up := s.raw("EIO=4&transport=websocket&sid="+sid, cat(masked(0x81, "2probe"), masked(0x81, "5"), masked(0x81, "4x"))...)
-	up.expect(finText, "3probe")
-	up.expect(finText, "4x")
+	up.expect(0x81, "3probe")
+	up.expect(0x81, "4x")
 }
 
 // TestHalfOpen has the peer vanish without a word at several points.
@@ -256,6 +256,6 @@ func TestHalfOpen(t *testing.T) {
 	s.until("connections to be forgotten", func() bool {
 		s.eio.mu.RLock()
 		defer s.eio.mu.RUnlock()
-		return len(s.eio.wires) == 0 && s.eio.taken == 0 && len(s.eio.sessions) == 0
+		return s.eio.conns.Len() == 0 && s.eio.taken == 0 && len(s.eio.sessions) == 0
 	})
 }

@@ -88,7 +88,7 @@ func (e *Server) acceptWebSocket(w http.ResponseWriter, r *http.Request, a *Acce
 	if !e.reserve(w) {
 		return
 	}
-	conn, err := e.hijack(w, r)
+	conn, err := e.conns.Accept(w, r, subprotocol) // a browser that offers it, to carry a token, fails without it
 	if err != nil {
 		e.unreserve()
 		return
@@ -96,7 +96,7 @@ func (e *Server) acceptWebSocket(w http.ResponseWriter, r *http.Request, a *Acce
 	s := &socket{srv: e}
 	s.init(a)
 	s.ws = conn
-	conn.ws.SetReadLimit(s.limit)
+	conn.SetReadLimit(s.limit)
 	e.begin(s)
 	e.wg.Add(1)
 	go func() {

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/parlance-gateway/parlance/internal/wire/ws"
 )
 
 // swarm opens n WebSockets that have joined the room; each is read by a goroutine
@@ -58,7 +60,7 @@ func swarm(b *testing.B, n int, read bool) ([]*Channel, *atomic.Int64) {
 		channels = append(channels, <-joined)
 		// The reply: what follows is counted.
 		reply := replyTail(`"1"`, room, OK, nil)
-		if _, err := io.ReadFull(r, make([]byte, headerSize(len(reply)+4)+len(reply)+4)); err != nil {
+		if _, err := io.ReadFull(r, make([]byte, ws.HeaderSize(len(reply)+4)+len(reply)+4)); err != nil {
 			b.Fatal(err)
 		}
 		if !read {
@@ -88,7 +90,7 @@ func BenchmarkFanOut(b *testing.B) {
 				channels, received := swarm(b, members, true)
 				f := NewFrame(room, "change", []byte(`{"text":"`+strings.Repeat("x", 180)+`"}`))
 				size := len(f.tail) + 4
-				size += headerSize(size)
+				size += ws.HeaderSize(size)
 				round := func() {
 					want := received.Load() + int64(members*burst*size)
 					for range burst {
@@ -162,8 +164,7 @@ func BenchmarkPush(b *testing.B) {
 			b.Fatal(err)
 		}
 		s.mu.Lock()
-		s.writtenLocked(s.queue)
-		s.queue = s.queue[:0]
+		s.drop(s.queue.Len())
 		s.mu.Unlock()
 	}
 }

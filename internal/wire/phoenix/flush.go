@@ -1,124 +1,67 @@
 package phoenix
 
-import (
-	"sync"
-	"time"
-)
+import "github.com/parlance-gateway/parlance/internal/wire/ws"
 
-// writeLimit is how much is gathered for one write, and written at once.
-const writeLimit = 64 << 10
-
-// keepQueue is the queue memory an idle connection may keep, in entries.
-const keepQueue = 8
-
-var batches = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
-
-// flush writes until nothing is queued. There is at most one per connection and
-// none while it is idle.
-func (s *socket) flush() {
-	defer s.srv.wg.Done()
-	buf := batches.Get().(*[]byte)
-	defer func() {
-		if cap(*buf) <= 2*writeLimit {
-			*buf = (*buf)[:0]
-			batches.Put(buf)
-		}
-	}()
-	for {
-		ws, queue, more := s.take()
-		if !more {
-			return
-		}
-		err := s.write(ws, queue, buf)
-		if s.give(queue, err) {
-			return
-		}
-	}
-}
-
-// take hands the whole queue to flush, which owns it until it gives it back.
-func (s *socket) take() (*wire, []entry, bool) {
+// next is what the writers are to write: as many frames as fit. A frame that fills
+// a write is not copied.
+func (s *socket) next(buf *[]byte, err error) ws.Batch {
 	s.mu.Lock()
-	ws, queue := s.ws, s.queue
-	if len(queue) == 0 {
-		code := s.farewell
-		if code == 0 {
-			s.flushing = false
-		}
-		s.mu.Unlock()
-		if code != 0 { // flushing stays set: nothing comes after
-			_ = ws.writeClose(code)
-			_ = ws.SetReadDeadline(time.Now().Add(closeWait))
-		}
-		return nil, nil, false
+	defer s.mu.Unlock()
+	s.queued -= s.writing[0]
+	s.answers -= s.writing[1]
+	s.writing = [2]int{}
+	if err != nil {
+		s.queue.Clear()
+		s.queued, s.answers = 0, 0
+		s.endLocked(ReasonTransport, 0)
+		s.ws.Abort() // also if it was closing in order
+		return ws.Batch{}
 	}
-	s.queue, s.spare = s.spare, nil
-	s.mu.Unlock()
-	return ws, queue, true
-}
-
-// write writes the frames of queue, as many at a time as fit a write. A frame
-// that fills one is not copied.
-func (s *socket) write(ws *wire, queue []entry, buf *[]byte) error {
-	for len(queue) > 0 {
-		b, n := (*buf)[:0], 0
-		var rest []byte
-		for n < len(queue) && (n == 0 || len(b)+queue[n].size() <= writeLimit) {
-			e := &queue[n]
-			n++
-			b = append(appendHeader(b, finText, e.size()), e.head...)
-			if len(e.tail) >= writeLimit {
-				rest = e.tail
-				break
-			}
+	if s.queue.Len() == 0 {
+		if code := s.farewell; code != 0 {
+			s.farewell = 0 // nothing comes after: the connection has ended
+			return ws.Batch{Conn: s.ws, B: ws.CloseFrame(code), Last: true}
+		}
+		s.flushing = false
+		return ws.Batch{}
+	}
+	b, n := (*buf)[:0], 0
+	var rest []byte
+	for n < s.queue.Len() && rest == nil {
+		e := s.queue.At(n)
+		if n > 0 && len(b)+e.size() > ws.WriteLimit {
+			break
+		}
+		n++
+		queued, answers := e.account()
+		s.writing[0] += queued
+		s.writing[1] += answers
+		b = append(ws.AppendHeader(b, ws.FinText, e.size()), e.head...)
+		if len(e.tail) >= ws.WriteLimit {
+			rest = e.tail
+		} else {
 			b = append(b, e.tail...)
 		}
-		*buf = b
-		var err error
-		if rest != nil {
-			err = ws.writeBoth(b, rest)
-		} else {
-			_, err = ws.Write(b)
-		}
-		if err != nil {
-			return err
-		}
-		s.written(queue[:n])
-		queue = queue[n:]
 	}
-	return nil
+	*buf = b
+	s.queue.Drop(n)
+	return ws.Batch{Conn: s.ws, B: b, Rest: rest}
 }
 
-func (s *socket) written(frames []entry) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.writtenLocked(frames)
+// account is what a queued frame costs, of queued or of answers.
+func (e *entry) account() (queued, answers int) {
+	if e.answer {
+		return 0, e.cost()
+	}
+	return e.cost(), 0
 }
 
-// writtenLocked takes the frames off the queue's account. Holds s.mu.
-func (s *socket) writtenLocked(frames []entry) {
-	for i := range frames {
-		if e := &frames[i]; e.answer {
-			s.answers -= e.cost()
-		} else {
-			s.queued -= e.cost()
-		}
+// drop takes n frames out that went another way. Holds s.mu.
+func (s *socket) drop(n int) {
+	for i := range n {
+		queued, answers := s.queue.At(i).account()
+		s.queued -= queued
+		s.answers -= answers
 	}
-}
-
-// give takes the queue's memory back and says whether flush must end.
-func (s *socket) give(queue []entry, err error) bool {
-	clear(queue) // frames must not be kept alive by memory that waits
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if cap(queue) <= keepQueue {
-		s.spare = queue[:0]
-	}
-	if err != nil {
-		s.queue, s.queued, s.answers = nil, 0, 0
-		s.endLocked(ReasonTransport, 0)
-		s.ws.abort() // also if it was closing in order
-		return true
-	}
-	return false
+	s.queue.Drop(n)
 }

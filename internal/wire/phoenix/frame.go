@@ -1,9 +1,9 @@
 package phoenix
 
 import (
-	"encoding/binary"
-
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parlance-gateway/parlance/internal/wire/ws"
 )
 
 // The events of the protocol itself.
@@ -117,30 +117,4 @@ type entry struct {
 }
 
 func (e *entry) size() int { return len(e.head) + len(e.tail) }
-func (e *entry) cost() int { return e.size() + headerSize(e.size()) + entryOverhead }
-
-// Opcodes of RFC 6455 §5.2, with FIN set: a server of ours never fragments.
-const (
-	finText  = 0x80 | 0x1
-	finClose = 0x80 | 0x8
-)
-
-func headerSize(n int) int {
-	switch {
-	case n < 126:
-		return 2
-	case n <= 0xffff:
-		return 4
-	}
-	return 10
-}
-
-func appendHeader(b []byte, op byte, n int) []byte {
-	switch headerSize(n) {
-	case 2:
-		return append(b, op, byte(n))
-	case 4:
-		return binary.BigEndian.AppendUint16(append(b, op, 126), uint16(n))
-	}
-	return binary.BigEndian.AppendUint64(append(b, op, 127), uint64(n))
-}
+func (e *entry) cost() int { return e.size() + ws.HeaderSize(e.size()) + entryOverhead }

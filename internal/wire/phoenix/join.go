@@ -26,7 +26,7 @@ func (s *socket) join(m *message) {
 	case s.state != open:
 		s.mu.Unlock()
 		return
-	case !s.joins.take(s.srv.clock.now(), 2*s.srv.o.MaxChannels, s.srv.o.JoinRate):
+	case !s.joins.take(s.srv.clock.Now(), 2*s.srv.o.MaxChannels, s.srv.o.JoinRate):
 		s.refuseLocked(m, reason(reasonRate))
 		s.mu.Unlock()
 		return
@@ -95,7 +95,7 @@ func (s *socket) insideLocked() {
 	}
 	s.limit = s.maxPayload
 	if s.ws != nil {
-		s.ws.ws.SetReadLimit(s.limit)
+		s.ws.SetReadLimit(s.limit)
 	}
 }
 

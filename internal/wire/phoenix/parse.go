@@ -12,7 +12,6 @@ var (
 	errFrame    = errors.New("phoenix: not a frame of join_ref, ref, topic, event and payload")
 	errBinary   = errors.New("phoenix: binary pushes are not offered")
 	errTooLarge = errors.New("phoenix: frame too large")
-	errUTF8     = errors.New("phoenix: invalid UTF-8")
 )
 
 // message is one frame of a client.

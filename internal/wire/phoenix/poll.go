@@ -145,7 +145,7 @@ func (s *socket) endPoll(me *waiter) bool {
 	if s.poller != me {
 		return false
 	}
-	s.poller, s.seen = nil, s.srv.clock.now()
+	s.poller, s.seen = nil, s.srv.clock.Now()
 	return true
 }
 
@@ -157,9 +157,9 @@ func (s *socket) collect(me *waiter, over bool) (frames []byte, code int) {
 	switch {
 	case me.done:
 		return nil, pollNothing
-	case len(s.queue) > 0:
+	case s.queue.Len() > 0:
 		frames, code = s.pack(), pollMessages
-		if s.state == ending && len(s.queue) == 0 {
+		if s.state == ending && s.queue.Len() == 0 {
 			s.state = closed // the next GET hears of it
 			s.srv.drop(s)
 		}
@@ -170,7 +170,7 @@ func (s *socket) collect(me *waiter, over bool) (frames []byte, code int) {
 	default:
 		return nil, 0
 	}
-	s.poller, s.seen = nil, s.srv.clock.now()
+	s.poller, s.seen = nil, s.srv.clock.Now()
 	return frames, code
 }
 
@@ -178,21 +178,15 @@ func (s *socket) collect(me *waiter, over bool) (frames []byte, code int) {
 func (s *socket) pack() []byte {
 	var b []byte
 	n := 0
-	for n < len(s.queue) && (n == 0 || len(b)+s.queue[n].size() < maxPollBytes) {
+	for n < s.queue.Len() && (n == 0 || len(b)+s.queue.At(n).size() < maxPollBytes) {
 		if n > 0 {
 			b = append(b, ',')
 		}
-		e := &s.queue[n]
+		e := s.queue.At(n)
 		b = quote(b, e.head+string(e.tail))
 		n++
 	}
-	s.writtenLocked(s.queue[:n])
-	rest := copy(s.queue, s.queue[n:])
-	clear(s.queue[rest:])
-	s.queue = s.queue[:rest]
-	if rest == 0 && cap(s.queue) > keepQueue {
-		s.queue = nil
-	}
+	s.drop(n)
 	return b
 }
 

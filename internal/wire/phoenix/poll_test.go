@@ -56,7 +56,7 @@ func TestPollBatch(t *testing.T) {
 		s := p.srv.poll(p.token)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return len(s.queue) == len(want)
+		return s.queue.Len() == len(want)
 	})
 	a := p.get()
 	if strings.Join(a.Messages, "\n") != strings.Join(want, "\n") {
@@ -148,7 +148,6 @@ func TestPollGivenUp(t *testing.T) {
 	p := s.openPoll()
 	first := p.goGet()
 	p.waiting()
-	old := s.srv.poll(p.token)
 	second := p.goGet()
 	if a := receive(t, first); a.Status != 204 {
 		t.Fatalf("overtaken: %+v", a)
@@ -167,7 +166,7 @@ func TestPollGivenUp(t *testing.T) {
 	cancel()
 	<-done
 	s.h.wantLeft(t, room, ReasonTransport)
-	s.until("its end", func() bool { return s.srv.poll(p.token) == nil && old.place == 0 })
+	s.until("its end", func() bool { return s.srv.poll(p.token) == nil && s.srv.clock.Len() == 0 })
 }
 
 // TestPollClosed: what is queued still comes, then the client is sent away in the

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/parlance-gateway/parlance/internal/wire/ws"
 )
 
 var errFrames = errors.New("phoenix: too many frames in one request")
@@ -16,8 +18,8 @@ var errFrames = errors.New("phoenix: too many frames in one request")
 func (s *socket) post(w http.ResponseWriter, r *http.Request) {
 	s.began()
 	defer s.done()
-	room := metered{srv: s.srv}
-	defer room.give()
+	room := ws.Meter{Memory: &s.srv.large}
+	defer room.Give()
 	body, err := s.body(w, r, &room)
 	switch {
 	case errors.Is(err, ErrClosed):
@@ -29,7 +31,7 @@ func (s *socket) post(w http.ResponseWriter, r *http.Request) {
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 			code = http.StatusRequestEntityTooLarge
 		}
-		if errors.Is(err, errLarge) {
+		if errors.Is(err, ws.ErrMemory) {
 			code = http.StatusServiceUnavailable
 		}
 		w.Header().Set("Connection", "close") // the rest of the body is not read
@@ -56,7 +58,7 @@ func (s *socket) post(w http.ResponseWriter, r *http.Request) {
 
 // body reads the request within its bounds of size and time. One request may hold
 // several frames, so it may be twice as large as one of them.
-func (s *socket) body(w http.ResponseWriter, r *http.Request, room *metered) ([]byte, error) {
+func (s *socket) body(w http.ResponseWriter, r *http.Request, room *ws.Meter) ([]byte, error) {
 	rc := http.NewResponseController(w)
 	limit, ok := s.beginBody(rc)
 	if !ok {
@@ -67,14 +69,14 @@ func (s *socket) body(w http.ResponseWriter, r *http.Request, room *metered) ([]
 	if n := r.ContentLength; n > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
 	} else if n > 0 {
-		b.Grow(int(min(n, keepBuffer)) + bytes.MinRead)
+		b.Grow(int(min(n, ws.KeepBuffer)) + bytes.MinRead)
 	}
-	room.r = http.MaxBytesReader(w, r.Body, limit)
+	room.R = http.MaxBytesReader(w, r.Body, limit)
 	if _, err := b.ReadFrom(room); err != nil {
 		return nil, err
 	}
 	if !utf8.Valid(b.Bytes()) {
-		return nil, errUTF8
+		return nil, ws.ErrUTF8
 	}
 	return b.Bytes(), nil
 }

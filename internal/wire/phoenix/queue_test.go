@@ -136,7 +136,7 @@ func TestQueueIsBounded(t *testing.T) {
 		s.until("the connection's end", func() bool {
 			s.srv.mu.RLock()
 			defer s.srv.mu.RUnlock()
-			return len(s.srv.wires) == 0
+			return s.srv.conns.Len() == 0
 		})
 		if code, _ := ws.closed(); code != -1 { // nothing more would get through
 			t.Fatalf("closed with %d", code)

@@ -290,5 +290,5 @@ func TestAFrameLimit(t *testing.T) {
 	if code, _ := c.closed(); code != 1009 {
 		t.Fatalf("closed with %d", code)
 	}
-	s.until("the memory to be given back", func() bool { return s.srv.large.Load() == 0 })
+	s.until("the memory to be given back", func() bool { return s.srv.large.Used() == 0 })
 }

@@ -5,10 +5,11 @@ import (
 	"crypto/rand"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/parlance-gateway/parlance/internal/wire/ws"
 )
 
 // Server serves Phoenix channels to any number of endpoints that share a Handler.
@@ -16,19 +17,20 @@ import (
 type Server struct {
 	o        Options
 	h        Handler
-	clock    *clock
+	clock    *ws.Clock[socket]
+	writers  *ws.Writers[socket]
 	secret   [32]byte       // signs the tokens of polling clients
 	pace     *rate.Limiter  // of handshakes
 	wg       sync.WaitGroup // all goroutines, and all requests being served
 	extended sync.Once
-	large    atomic.Int64 // memory of large frames, see metered
+	large    ws.Memory // of large frames
+	conns    *ws.Group // all WebSockets, also those on their way out
 
 	mu       sync.RWMutex
 	sockets  map[*socket]struct{}
 	polls    map[pollKey]*socket
-	wires    map[*wire]struct{} // all WebSockets, also those on their way out
-	taken    int                // sockets, and handshakes that will become one
-	live     int                // sockets that have not ended
+	taken    int // sockets, and handshakes that will become one
+	live     int // sockets that have not ended
 	draining bool
 	closed   bool
 }
@@ -36,15 +38,18 @@ type Server struct {
 // NewServer starts a server that tells h about its channels.
 func NewServer(o Options, h Handler) *Server {
 	e := &Server{
-		o: o.withDefaults(), h: h, clock: newClock(),
-		sockets: map[*socket]struct{}{}, polls: map[pollKey]*socket{}, wires: map[*wire]struct{}{},
+		o: o.withDefaults(), h: h,
+		sockets: map[*socket]struct{}{}, polls: map[pollKey]*socket{},
 	}
+	e.clock = ws.NewClock(func(s *socket) *ws.Alarm { return &s.alarm }, (*socket).tick)
+	e.writers = ws.NewWriters(&e.wg, (*socket).next)
+	e.large.Limit, e.conns = e.o.LargeBytes, ws.NewGroup(e.o.WriteTimeout)
 	_, _ = rand.Read(e.secret[:]) // never fails, by its contract
 	e.pace = rate.NewLimiter(rate.Limit(e.o.AcceptRate), 2*e.o.AcceptRate)
 	e.wg.Add(1)
 	go func() {
 		defer e.wg.Done()
-		e.clock.run()
+		e.clock.Run()
 	}()
 	return e
 }
@@ -125,20 +130,16 @@ func (e *Server) Close() {
 		s.mu.Lock()
 		if s.state == ending {
 			s.state = closed
-			s.queue = nil
+			s.queue.Clear()
 			s.kick()
 			e.drop(s)
 		}
 		s.endLocked(ReasonShutdown, 0)
 		s.mu.Unlock()
 	}
-	e.mu.RLock()
-	for w := range e.wires {
-		w.abort()
-	}
-	e.mu.RUnlock()
+	e.conns.Abort()
 	if first {
-		close(e.clock.stop)
+		e.clock.Stop()
 	}
 	e.wg.Wait()
 }
@@ -181,7 +182,7 @@ func (e *Server) unreserve() {
 func (e *Server) begin(s *socket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seen = e.clock.now()
+	s.seen = e.clock.Now()
 	e.mu.Lock()
 	e.live++
 	e.sockets[s] = struct{}{}
@@ -190,7 +191,7 @@ func (e *Server) begin(s *socket) {
 	}
 	draining, gone := e.draining, e.closed
 	e.mu.Unlock()
-	e.clock.set(s, s.seen+s.patience())
+	e.clock.Set(s, s.seen+s.patience())
 	switch {
 	case gone: // Close may have looked before we were there
 		s.endLocked(ReasonShutdown, 0)
@@ -212,7 +213,7 @@ func (e *Server) poll(token string) *socket {
 
 // drop forgets a socket and frees its place. Holds s.mu.
 func (e *Server) drop(s *socket) {
-	e.clock.unset(s)
+	e.clock.Unset(s)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if _, ok := e.sockets[s]; ok {

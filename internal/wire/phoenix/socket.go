@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/parlance-gateway/parlance/internal/wire/ws"
 )
 
 // Close codes in use. None is 1000 for a client that should come back: published
@@ -20,9 +22,6 @@ const (
 	codeRestart     = websocket.StatusServiceRestart // come back: drain, CloseTransport
 	codeLater       = websocket.StatusTryAgainLater
 )
-
-// closeWait is how long the peer has to answer a close frame.
-const closeWait = 2 * time.Second
 
 type state uint8
 
@@ -43,16 +42,13 @@ type socket struct {
 	value      any
 	remoteIP   string
 	maxPayload int64
-	run        func() // flush, bound once so that starting it allocates nothing
-
-	due   time.Duration // guarded by clock.mu
-	place int           // guarded by clock.mu
+	alarm      ws.Alarm
 
 	in sync.Mutex // held while the frames of one POST are handled
 
 	mu     sync.Mutex // guards all below, and the channels' phases
 	state  state
-	ws     *wire // nil while polling
+	ws     *ws.Conn // nil while polling
 	poller *waiter
 	bodies map[*http.ResponseController]struct{} // of the POSTs that are being read
 	busy   int                                   // requests, or frames, that are being read or handled
@@ -60,11 +56,11 @@ type socket struct {
 	limit  int64                                 // of a frame, up to maxPayload
 	reason string                                // why it ended
 
-	queue    []entry
-	spare    []entry // the queue's memory while flush has it
-	queued   int     // cost of what is queued or being written, answers aside
-	answers  int     // the same of answers
-	flushing bool
+	queue    ws.Queue[entry]
+	queued   int                  // cost of what is queued or being written, answers aside
+	answers  int                  // the same of answers
+	writing  [2]int               // what is being written of these two
+	flushing bool                 // the writers have the socket
 	farewell websocket.StatusCode // to be sent after the queue; 0: none
 
 	channels []*Channel
@@ -82,7 +78,6 @@ type socket struct {
 func (s *socket) init(a *Accept) {
 	s.id, s.value, s.remoteIP = newID(), a.Value, a.RemoteIP
 	s.maxPayload, s.limit = a.MaxPayload, min(a.MaxPayload, maxOutside)
-	s.run = s.flush
 	s.freed.L = &s.mu
 }
 
@@ -102,7 +97,7 @@ func (s *socket) sendLocked(e entry) error {
 		return ErrSlow
 	}
 	*queued += cost
-	s.queue = append(s.queue, e)
+	s.queue.Push(e)
 	s.kick()
 	return nil
 }
@@ -120,8 +115,7 @@ func (s *socket) kick() {
 	case s.ws != nil:
 		if !s.flushing {
 			s.flushing = true
-			s.srv.wg.Add(1) // never the first: the reader of s.ws is counted
-			go s.run()
+			s.srv.writers.Ready(s, s.ws) // the reader of s.ws is counted
 		}
 	case s.poller != nil:
 		s.poller.wake()
@@ -150,13 +144,13 @@ func (s *socket) endLocked(reason string, code websocket.StatusCode) {
 		s.farewell = code
 		s.kick()
 	case s.ws != nil:
-		s.ws.abort()
-	case code == 0 || len(s.queue) == 0:
-		s.queue = nil
+		s.ws.Abort()
+	case code == 0 || s.queue.Len() == 0:
+		s.queue.Clear()
 		s.kick()
 	default:
 		s.state = ending
-		s.srv.clock.set(s, s.srv.clock.now()+s.srv.o.PollWindow)
+		s.srv.clock.Set(s, s.srv.clock.Now()+s.srv.o.PollWindow)
 		s.kick()
 	}
 	for _, c := range s.channels {
@@ -179,7 +173,7 @@ func (s *socket) tick(now time.Duration) {
 	switch {
 	case s.state == ending:
 		s.state = closed
-		s.queue = nil
+		s.queue.Clear()
 		s.srv.drop(s)
 		return
 	case s.state == closed:
@@ -189,7 +183,7 @@ func (s *socket) tick(now time.Duration) {
 	}
 	limit := s.patience()
 	if now-s.seen < limit {
-		s.srv.clock.set(s, s.seen+limit)
+		s.srv.clock.Set(s, s.seen+limit)
 		return
 	}
 	s.endLocked(ReasonTimeout, codeAway)
@@ -213,7 +207,7 @@ func (s *socket) began() {
 func (s *socket) done() {
 	s.mu.Lock()
 	s.busy--
-	s.seen = s.srv.clock.now()
+	s.seen = s.srv.clock.Now()
 	s.mu.Unlock()
 }
 

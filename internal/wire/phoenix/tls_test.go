@@ -53,7 +53,7 @@ func TestTLS(t *testing.T) {
 	s.until("the connection's end", func() bool {
 		s.srv.mu.RLock()
 		defer s.srv.mu.RUnlock()
-		return len(s.srv.wires) == 0
+		return s.srv.conns.Len() == 0
 	})
 }
 

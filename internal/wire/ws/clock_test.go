@@ -1,4 +1,4 @@
-package engineio
+package ws
 
 import (
 	"slices"
@@ -8,20 +8,27 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestClockOrder moves, removes and adds sessions at will: they come out when
+// client has an alarm.
+type client struct{ alarm Alarm }
+
+func newClock(tick func(*client, time.Duration)) *Clock[client] {
+	return NewClock(func(c *client) *Alarm { return &c.alarm }, tick)
+}
+
+// TestClockOrder moves, removes and adds clients at will: they come out when
 // they were last said to be due, in order, and those taken out never.
 func TestClockOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := newClock()
-		all := make([]Session, 20)
-		want := map[*Session]time.Duration{}
+		c := newClock(nil)
+		all := make([]client, 20)
+		want := map[*client]time.Duration{}
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
-			s := &all[rapid.IntRange(0, len(all)-1).Draw(t, "session")]
+			s := &all[rapid.IntRange(0, len(all)-1).Draw(t, "client")]
 			if at := rapid.IntRange(-20, 1000).Draw(t, "due"); at < 0 {
-				c.unset(s)
+				c.Unset(s)
 				delete(want, s)
 			} else {
-				c.set(s, time.Duration(at))
+				c.Set(s, time.Duration(at))
 				want[s] = time.Duration(at)
 			}
 		}
@@ -29,7 +36,7 @@ func TestClockOrder(t *testing.T) {
 		last := time.Duration(-1)
 		for s, _ := c.next(now); s != nil; s, _ = c.next(now) {
 			due, ok := want[s]
-			if !ok || due != s.due || due < last || due > now {
+			if !ok || due != s.alarm.due || due < last || due > now {
 				t.Fatalf("due %v (%v) after %v at %v", due, ok, last, now)
 			}
 			last = due
@@ -45,8 +52,8 @@ func TestClockOrder(t *testing.T) {
 		if _, wait := c.next(now); wait != rest {
 			t.Fatalf("waits %v, want %v", wait, rest)
 		}
-		if len(c.due) != len(want) || slices.Contains(c.due, nil) {
-			t.Fatalf("%d sessions left, want %d", len(c.due), len(want))
+		if c.Len() != len(want) || slices.Contains(c.due.list, nil) {
+			t.Fatalf("%d clients left, want %d", c.Len(), len(want))
 		}
 	})
 }
