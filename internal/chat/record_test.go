@@ -25,7 +25,7 @@ func full(k Kind) Body {
 	}
 	i := &Interrupt{
 		ID: "i", Kind: InterruptOTP, Upstream: "u", Alias: "a", Call: "c", Tool: "t", Gate: GateClient, Payload: v, Schema: v, Deadline: 9, Otherwise: v,
-		Status: InterruptDeclined, Answer: jsontext.Value(`null`), By: by, Segment: 1,
+		Status: InterruptDeclined, Answer: jsontext.Value(`null`), By: by, Segment: 1, Settled: 9,
 	}
 	tools := []ClientTool{{Name: "n", Description: "d", Arguments: v, Kind: ToolBlocking, Result: v, Otherwise: v}}
 	task := Task{ID: "k", Status: "running", Title: "t", Parent: "p", Child: "c", Call: "l", Created: 1, Updated: 2}
