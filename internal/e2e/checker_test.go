@@ -374,6 +374,9 @@ func visible(list []shown) []shown {
 func difference(got, want []shown) string {
 	for i := range max(len(got), len(want)) {
 		if i >= len(got) || i >= len(want) || got[i] != want[i] {
+			if i < len(got) && i < len(want) && got[i].ID == want[i].ID && got[i].Role == want[i].Role {
+				return fmt.Sprintf("message %d, %s: %s", i, got[i].ID, parting(got[i].Text, want[i].Text))
+			}
 			at := func(l []shown) any {
 				if i < len(l) {
 					return l[i]
@@ -384,4 +387,14 @@ func difference(got, want []shown) string {
 		}
 	}
 	return ""
+}
+
+// parting shows where a text leaves another.
+func parting(got, want string) string {
+	n := 0
+	for n < len(got) && n < len(want) && got[n] == want[n] {
+		n++
+	}
+	from := max(0, n-24)
+	return fmt.Sprintf("%d bytes, not %d, and from %d on %.80q, not %.80q", len(got), len(want), from, got[from:], want[from:])
 }

@@ -137,7 +137,7 @@ func (s *swarm) verdict(b *bot) ([]violation, figures) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.settled {
-		s.check.bad(badStuck, "the swarm did not settle: %s", s.said.String())
+		s.check.bad(badStuck, "the swarm did not settle: %v, %s", s.cmd.ProcessState, s.said.String())
 	}
 	calls, open := b.books()
 	for end := time.Now().Add(endBound); open > 0 && time.Now().Before(end); {

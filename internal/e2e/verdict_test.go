@@ -129,7 +129,7 @@ func (k *checker) judgeThread(id string, t *talk, calls []call) {
 	for _, m := range t.final[0].Msgs {
 		for had := range t.shown[m.ID] {
 			if !k.lossy && !strings.HasPrefix(m.Text, had) {
-				k.bad(badShrunk, "%s was %q and is %q", m.ID, had, m.Text)
+				k.bad(badShrunk, "%s was: %s", m.ID, parting(had, m.Text))
 			}
 		}
 		delete(t.shown, m.ID)
