@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -35,7 +36,10 @@ type stage struct {
 		Name   string `json:"name"`
 		Result string `json:"result"`
 	} `json:"tools"`
-	Confirm   []string `json:"confirmTools"`
+	Confirm []string `json:"confirmTools"`
+	// Leaves are tools whose calls the agent leaves open, to carry them out when it
+	// is called again.
+	Leaves    []string `json:"leaves"`
 	Knowledge []struct {
 		Source  string `json:"source"`
 		Content string `json:"content"`
@@ -157,15 +161,6 @@ func (s stage) result(tool string) string {
 		}
 	}
 	return "Error: no tool " + strings.ToUpper(tool)
-}
-
-func (s stage) confirms(tool string) bool {
-	for _, t := range s.Confirm {
-		if t == tool {
-			return true
-		}
-	}
-	return false
 }
 
 // scene is one request to the agent.
@@ -321,9 +316,14 @@ func (s *scene) tool(i line, id string) bool {
 		!s.say("TOOL_CALL_END", fields{"toolCallId": id}) {
 		return false
 	}
-	if s.part.stage.confirms(i.Name) {
+	if slices.Contains(s.part.stage.Confirm, i.Name) {
 		s.part.hold("q"+id, heldLine{id, i.Name})
 		s.ask(fields{"id": "q" + id, "reason": "tool_call", "toolCallId": id})
+		return false
+	}
+	if slices.Contains(s.part.stage.Leaves, i.Name) {
+		s.part.hold(id, heldLine{id, i.Name})
+		s.finish(nil)
 		return false
 	}
 	for _, t := range s.in.Tools {

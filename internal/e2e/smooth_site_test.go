@@ -90,7 +90,7 @@ func smoothOn(t *testing.T, n int, journal string, options ...string) *theatre {
 		agent.CloseClientConnections()
 		agent.Close()
 	})
-	block := "name chat\n\t\tagent bot agui " + agent.URL + "\n\t\tsmooth {\n\t\t\tanonymous\n\t\t\tkeepalive 200ms\n\t\t\totp {\n\t\t\t\tsend " + h.codes.srv.URL + "/send\n" +
+	block := "name chat\n\t\tagent bot agui " + agent.URL + " {\n\t\t\tconfirm_tools purge_*\n\t\t}\n\t\tsmooth {\n\t\t\tanonymous\n\t\t\tkeepalive 200ms\n\t\t\totp {\n\t\t\t\tsend " + h.codes.srv.URL + "/send\n" +
 		"\t\t\t\tverify " + h.codes.srv.URL + "/verify\n\t\t\t\tsecret " + codeSecret + "\n\t\t\t}\n"
 	for _, o := range options {
 		block += "\t\t\t" + o + "\n"
