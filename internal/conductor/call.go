@@ -44,6 +44,14 @@ func (l *loop) safely(call *agent.Call) (out agent.Outcome) {
 			silent = false
 			l.c.o.Meter.FirstToken(l.own.Agent, time.Since(began))
 		}
+		if err := l.callCtx.Err(); err != nil {
+			return err
+		}
+		select {
+		case l.events <- ev:
+			return nil
+		default:
+		}
 		select {
 		case l.events <- ev:
 			return nil

@@ -106,7 +106,7 @@ func (c *Conductor) handOver(ctx context.Context, r *runner) bool {
 // called again. The call is told to end first.
 func (l *loop) handOver() bool {
 	a, ok := l.agent.(agent.Retrier)
-	held := l.runner.state.Run(l.own.ID)
+	held := l.held.run(l.own.ID)
 	if held == nil || !Restarts(held, ok && a.Retry()) || !l.owner.Silent() {
 		return false
 	}

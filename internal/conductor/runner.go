@@ -31,9 +31,7 @@ type runner struct {
 	agent agent.Agent
 	call  *agent.Call
 
-	// state holds the run as this owner wrote it, for the case that the store
-	// loses some of it.
-	state *chat.State
+	held held
 
 	mu    sync.Mutex
 	mails []mail
@@ -56,10 +54,7 @@ func (r *runner) post(m mail) {
 	r.mu.Lock()
 	r.mails = append(r.mails, m)
 	r.mu.Unlock()
-	select {
-	case r.bell <- struct{}{}:
-	default:
-	}
+	ring(r.bell)
 }
 
 // takeUp starts the attempt that a command of this edge has just made, or, if
@@ -94,14 +89,13 @@ func (c *Conductor) own(key chat.Key, epoch, fence uint64, run *chat.Run, st *ch
 	r := &runner{
 		c: c, key: key, own: run, realm: realm, bell: make(chan struct{}, 1), gone: make(chan struct{}),
 		owner: Owner{Key: key, Epoch: epoch, Run: run.ID, Fence: fence, Boot: c.o.Boot},
-		state: &chat.State{Runs: []*chat.Run{run}},
+		held:  held{state: (&chat.State{Runs: []*chat.Run{run}}).Clip()},
 	}
 	for _, p := range run.Parts {
 		if p.Type == chat.PartText {
 			r.owner.textLen += len(p.Text)
 		}
 	}
-	r.state = r.state.Clip()
 	if realm != nil {
 		r.agent, r.owner.Pace = realm.Agents[run.Agent], realm.Pace.Milliseconds()
 	}
@@ -149,16 +143,19 @@ func (r *runner) run(ctx context.Context, st *chat.State) {
 	l := &loop{
 		runner: r, ctx: ctx, callCtx: callCtx, hangUp: hangUp, state: st,
 		events: make(chan agent.Event, eventBuffer), ended: make(chan agent.Outcome, 1),
-		appended: make(chan answered, 1), repair: agent.NewRepair(r.own),
+		appended: make(chan answered, 1), wake: make(chan struct{}, 1), repair: agent.NewRepair(r.own),
 	}
 	defer l.wait()
+	// Timers of which nothing waits: in a select that is entered for each token
+	// they would be set and unset each time.
+	l.alarm = time.AfterFunc(never, func() { ring(l.wake) })
+	defer l.alarm.Stop()
 	if g, ok := r.agent.(agent.Gated); ok {
 		l.repair.Gate(g.Confirm)
 	}
 	if r.realm != nil && r.realm.RunTimeout > 0 {
-		t := time.NewTimer(r.time())
-		defer t.Stop()
-		l.timeout = t.C
+		l.timeout = make(chan struct{}, 1)
+		defer time.AfterFunc(r.time(), func() { ring(l.timeout) }).Stop()
 	}
 	l.missed()
 	l.do(l.owner.Start(l.own.Status == chat.RunPending))
@@ -200,7 +197,10 @@ type loop struct {
 	events   chan agent.Event
 	ended    chan agent.Outcome
 	appended chan answered
-	timeout  <-chan time.Time
+	timeout  chan struct{}
+	wake     chan struct{} // when the owner has something to do
+	alarm    *time.Timer   // rings wake
+	alarmAt  int64         // for when alarm is set
 	repair   *agent.Repair
 	wg       sync.WaitGroup
 	pause    time.Duration
@@ -225,6 +225,17 @@ func (l *loop) wait() {
 	}
 }
 
+// never is longer than any run.
+const never = 1 << 62
+
+// ring has a loop look, without waiting for it.
+func ring(bell chan<- struct{}) {
+	select {
+	case bell <- struct{}{}:
+	default:
+	}
+}
+
 // turn waits for one thing to happen and acts on it.
 func (l *loop) turn() {
 	l.lease()
@@ -232,11 +243,9 @@ func (l *loop) turn() {
 	if l.owner.Backlog() > backlogLimit || l.owner.Lapsed() {
 		events = nil
 	}
-	var wake <-chan time.Time
-	if at := l.owner.Wake(); at != 0 {
-		t := time.NewTimer(time.Duration(max(0, at-l.now())) * time.Millisecond)
-		defer t.Stop()
-		wake = t.C
+	if at := l.owner.Wake(); at != 0 && at != l.alarmAt {
+		l.alarmAt = at
+		l.alarm.Reset(time.Duration(max(0, at-l.now())) * time.Millisecond)
 	}
 	select {
 	case ev := <-events:
@@ -259,7 +268,8 @@ func (l *loop) turn() {
 	case <-l.quit:
 		l.quit = nil
 		l.forsake()
-	case <-wake:
+	case <-l.wake:
+		l.alarmAt = 0
 		l.do(l.owner.Tick(l.now(), l.tag()))
 	case <-l.timeout:
 		l.timeout = nil
@@ -277,7 +287,7 @@ func (l *loop) entries(es []chat.Entry) {
 		return
 	}
 	for _, e := range es {
-		l.runner.state = l.runner.state.Apply(&chat.Record{Entry: e})
+		l.held.add(e)
 	}
 	l.do(l.owner.Entries(es, l.now(), l.tag()))
 }
@@ -413,7 +423,7 @@ func (l *loop) do(d Do) {
 			l.restore()
 		}
 		if err == nil {
-			l.runner.state = l.runner.state.Apply(&chat.Record{At: l.now(), Entry: chat.NewEntry(chat.KindRunActive, l.own.ID, &chat.RunActiveBody{})})
+			l.held.active(l.own.ID, l.now())
 		}
 		l.do(l.owner.Opened(err == nil))
 	case d.End:
@@ -483,7 +493,7 @@ func (l *loop) report(what string, err error) {
 
 // restore ends the run in the new epoch with the whole text.
 func (l *loop) restore() {
-	held := l.runner.state.Run(l.own.ID)
+	held := l.held.run(l.own.ID)
 	if held == nil || l.ctx.Err() != nil {
 		return
 	}
