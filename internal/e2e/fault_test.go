@@ -10,16 +10,20 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
+
+	"github.com/parlance-gateway/parlance/internal/journal/redisjournal/redistest"
 )
 
 // fault is one way to break something. It is done to an edge, or to the store
 // if it is none's, blocks until it is over and leaves everything whole.
 type fault struct {
-	kind  string
-	ids   string // of the fault catalogue
-	edge  bool
-	heavy bool // takes seconds; drawn less often
-	do    func(ctx context.Context, f *fleet, e *edge, r *rand.Rand) error
+	kind    string
+	ids     string // of the fault catalogue
+	edge    bool
+	heavy   bool // takes seconds; drawn less often
+	proxied bool // needs an edge with a proxy
+	alone   bool // needs a store that is no cluster
+	do      func(ctx context.Context, f *fleet, e *edge, r *rand.Rand) error
 }
 
 // between draws a time of low to high ms.
@@ -38,7 +42,7 @@ func pause(ctx context.Context, d time.Duration) {
 // toxic is a fault on an edge's way to the store: some of proxy's toxics, for
 // low to high ms.
 func toxic(kind, ids string, low, high int, toxics func(r *rand.Rand) []string) fault {
-	return fault{kind: kind, ids: ids, edge: true, do: func(ctx context.Context, _ *fleet, e *edge, r *rand.Rand) error {
+	return fault{kind: kind, ids: ids, edge: true, proxied: true, do: func(ctx context.Context, _ *fleet, e *edge, r *rand.Rand) error {
 		list := toxics(r)
 		lasts := between(r, low, high)
 		var names []string
@@ -67,10 +71,24 @@ func poison(kind, stream, attributes string) string {
 // onStore is a fault that some commands make.
 func onStore(kind, ids string, do func(ctx context.Context, c *redis.Client, r *rand.Rand) error) fault {
 	return fault{kind: kind, ids: ids, do: func(ctx context.Context, f *fleet, _ *edge, r *rand.Rand) error {
-		c := f.store.Client()
+		c := f.server(r).Client()
 		defer c.Close()
 		return do(ctx, c, r)
 	}}
+}
+
+// ofOne is a fault that a cluster does not know.
+func ofOne(f fault) fault {
+	f.alone = true
+	return f
+}
+
+// server is the fleet's store, or one of the cluster's servers.
+func (f *fleet) server(r *rand.Rand) *redistest.Server {
+	if f.nodes != nil {
+		return f.nodes[r.IntN(len(f.nodes))]
+	}
+	return f.store
 }
 
 // faults are all that a store with an append-only file must bear without a loss.
@@ -107,7 +125,7 @@ var faults = []fault{
 	toxic("command cut off", "F9", 300, 2000, func(r *rand.Rand) []string {
 		return []string{poison("limit_data", "upstream", fmt.Sprintf(`"bytes":%d`, 40+r.IntN(8000)))}
 	}),
-	{kind: "connections refused", ids: "F20", edge: true, do: func(ctx context.Context, _ *fleet, e *edge, r *rand.Rand) error {
+	{kind: "connections refused", ids: "F20", edge: true, proxied: true, do: func(ctx context.Context, _ *fleet, e *edge, r *rand.Rand) error {
 		e.proxy.Stop()
 		pause(ctx, between(r, 300, 5000))
 		return e.proxy.Start()
@@ -160,14 +178,14 @@ var faults = []fault{
 		return err
 	}),
 	onStore("busy script", "F15", busyScript),
-	onStore("READONLY", "F15", func(ctx context.Context, c *redis.Client, r *rand.Rand) error {
+	ofOne(onStore("READONLY", "F15", func(ctx context.Context, c *redis.Client, r *rand.Rand) error {
 		// The master of a port where nobody listens: nothing is taken over.
 		if err := c.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
 			return err
 		}
 		pause(ctx, between(r, 100, 2500))
 		return c.Do(context.WithoutCancel(ctx), "REPLICAOF", "NO", "ONE").Err()
-	}),
+	})),
 	onStore("OOM", "F10", func(ctx context.Context, c *redis.Client, r *rand.Rand) error {
 		return setFor(ctx, c, between(r, 200, 3000), "maxmemory", "1", "0")
 	}),
@@ -190,21 +208,24 @@ var faults = []fault{
 		return in.ConfigSet(context.WithoutCancel(ctx), "requirepass", "").Err()
 	}),
 	{kind: "store hangs", ids: "F8 F19", do: func(ctx context.Context, f *fleet, _ *edge, r *rand.Rand) error {
-		f.store.Signal(syscall.SIGSTOP)
+		s := f.server(r)
+		s.Signal(syscall.SIGSTOP)
 		pause(ctx, between(r, 200, 8000))
-		f.store.Signal(syscall.SIGCONT)
+		s.Signal(syscall.SIGCONT)
 		return nil
 	}},
 	{kind: "store restarts", ids: "F1 F15 F17", do: func(ctx context.Context, f *fleet, _ *edge, r *rand.Rand) error {
-		f.store.Shutdown()
+		s := f.server(r)
+		s.Shutdown()
 		pause(ctx, between(r, 0, 2000))
-		f.store.Run()
+		s.Run()
 		return nil
 	}},
 	{kind: "store killed", ids: "F1 F15 F17", do: func(ctx context.Context, f *fleet, _ *edge, r *rand.Rand) error {
-		f.store.Kill()
+		s := f.server(r)
+		s.Kill()
 		pause(ctx, between(r, 0, 2000))
-		f.store.Run()
+		s.Run()
 		return nil
 	}},
 }

@@ -11,6 +11,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/parlance-gateway/parlance/internal/journal/redisjournal/redistest"
 )
 
 // How much TestFaults does: the default is CI's part. By hand, for instance:
@@ -52,6 +56,9 @@ func (s *storm) write(c fault, e *edge, what string) {
 func (s *storm) pickFault() fault {
 	for {
 		c := faults[s.r.IntN(len(faults))]
+		if c.proxied && s.f.edges[0].proxy == nil || c.alone && s.f.nodes != nil {
+			continue
+		}
 		if strings.Contains(c.kind, *faultKinds) && (!c.heavy || *faultKinds != "" || s.r.IntN(3) == 0) {
 			return c
 		}
@@ -88,10 +95,8 @@ func (s *storm) inject(ctx context.Context, n int) {
 	s.wg.Wait()
 }
 
-// TestFaults breaks edges, the store and the ways between them while a crowd
-// talks, and holds what everybody saw to what must always hold: nothing lost,
-// nothing twice, nothing out of order, one end for each run, in time.
-func TestFaults(t *testing.T) {
+// dice are the seed of the faults.
+func dice(t *testing.T) int64 {
 	seed := *faultSeed
 	if seed == 0 {
 		seed = time.Now().UnixNano() % 1_000_000
@@ -100,20 +105,50 @@ func TestFaults(t *testing.T) {
 	if !slices.ContainsFunc(faults, func(c fault) bool { return strings.Contains(c.kind, *faultKinds) }) {
 		t.Fatalf("no kind of fault contains %q", *faultKinds)
 	}
+	return seed
+}
+
+// TestFaults breaks edges, the store and the ways between them while a crowd
+// talks, and holds what everybody saw to what must always hold: nothing lost,
+// nothing twice, nothing out of order, one end for each run, in time.
+func TestFaults(t *testing.T) {
+	seed := dice(t)
 	f := newFleet(t, 3)
+	f.weather(seed, *faultCount, f.store)
+}
+
+// TestFaultsInACluster is the same with three masters, of which one is broken at
+// a time. There is no proxy between, since a client of a cluster goes where its
+// servers say that they are.
+func TestFaultsInACluster(t *testing.T) {
+	seed := dice(t)
+	c := redistest.StartCluster(t)
+	f := fleetOn(t, 3, "redis "+c.Nodes[0].URL()+" {\n\t\t\tcluster "+strings.Join(c.Addrs()[1:], " ")+"\n\t\t}")
+	f.nodes = c.Nodes
+	f.weather(seed, (*faultCount+2)/3, c.Nodes...)
+}
+
+// weather injects count faults in rounds, each with a crowd of its own.
+func (f *fleet) weather(seed int64, count int, servers ...*redistest.Server) {
+	t := f.t
+	t.Helper()
 	s := &storm{f: f, r: rand.New(rand.NewPCG(uint64(seed), 1)), count: map[string]int{}}
-	c := f.store.Client()
-	defer c.Close()
+	var clients []*redis.Client
+	for _, server := range servers {
+		c := server.Client()
+		defer c.Close()
+		clients = append(clients, c)
+	}
 	var ep epochs
 	look := func(crowd *swarm) {
-		if err := ep.look(t.Context(), crowd, c); err != nil {
+		if err := ep.look(t.Context(), crowd, clients...); err != nil {
 			t.Error(err)
 		}
 	}
 	var sum figures
 	bad := 0
-	for done, round := 0, int64(0); done < *faultCount; round++ {
-		n := min(*faultRound, *faultCount-done)
+	for done, round := 0, int64(0); done < count; round++ {
+		n := min(*faultRound, count-done)
 		done += n
 		crowd := startSwarm(t, crowd{
 			Edges: f.bases(), Seed: seed*1000 + round, Threads: 6, Windows: 4, Polling: 2, Kinds: allKinds, Remove: true,
@@ -128,21 +163,13 @@ func TestFaults(t *testing.T) {
 		found, seen := crowd.verdict(f.bot)
 		sum.add(seen)
 		if bad += len(found); len(found) > 0 {
-			t.Errorf("round %d of seed %d, %d violations:", round, seed, len(found))
-			for _, v := range found[:min(len(found), 20)] {
-				t.Error(v)
-			}
-			t.Logf("the faults:\n%s", strings.Join(s.diary, "\n"))
-			for i, e := range f.edges {
-				t.Logf("edge %d:\n%s", i, e.log.tail(20_000))
-			}
+			s.tell(round, seed, found)
 		}
 		t.Logf("%d faults: %s, %d violations", done, sum, bad)
-		s.diary = nil
 		for _, err := range s.errs {
 			t.Error(err)
 		}
-		s.errs = nil
+		s.errs, s.diary = nil, nil
 		if bad > 100 {
 			break
 		}
@@ -152,6 +179,20 @@ func TestFaults(t *testing.T) {
 	}
 	calls, _ := f.bot.books()
 	t.Logf("%s, %d agent calls, %d violations", sum, len(calls), bad)
+}
+
+// tell says what a round has violated, and what happened in it.
+func (s *storm) tell(round, seed int64, found []violation) {
+	t := s.f.t
+	t.Helper()
+	t.Errorf("round %d of seed %d, %d violations:", round, seed, len(found))
+	for _, v := range found[:min(len(found), 20)] {
+		t.Error(v)
+	}
+	t.Logf("the faults:\n%s", strings.Join(s.diary, "\n"))
+	for i, e := range s.f.edges {
+		t.Logf("edge %d:\n%s", i, e.log.tail(20_000))
+	}
 }
 
 func (f *figures) add(o figures) {

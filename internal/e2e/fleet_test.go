@@ -23,8 +23,9 @@ type fleet struct {
 	t     *testing.T
 	edges []*edge
 	bot   *bot
-	dir   string            // Caddy's storage, which all share
-	store *redistest.Server // what stands behind the proxies, or nil
+	dir   string              // Caddy's storage, which all share
+	store *redistest.Server   // what stands behind the proxies, or nil
+	nodes []*redistest.Server // of a cluster, or nil
 }
 
 // edge is one gateway of a fleet with its own way to the store.
