@@ -43,7 +43,11 @@ func TestPhoenixClients(t *testing.T) {
 			for _, transport := range []string{"websocket", "longpoll"} {
 				t.Run(client+" "+transport, func(t *testing.T) {
 					t.Parallel()
-					script(t, "pingerchips.mjs", nil, append(env[:len(env):len(env)], "CLIENT="+client, "TRANSPORT="+transport)...)
+					f := newFrames(t)
+					script(t, "pingerchips.mjs", nil, append(env[:len(env):len(env)], f.env(), "CLIENT="+client, "TRANSPORT="+transport)...)
+					f.check()
+					f.has("join", "join.reply", "leave", "leave.reply", "phx_close", "heartbeat", "heartbeat.reply", "error", "snapshot", "change", "batch",
+						"run.start", "run.end", "send", "send.reply", "cancel", "cancel.reply", "edit.reply", "regenerate.reply", "branch.select.reply", "view.update", "view.get.reply")
 				})
 			}
 		}
@@ -57,7 +61,10 @@ func TestDialectsTogether(t *testing.T) {
 	g := start(t, channelSite)
 	for _, transport := range []string{"websocket", "longpoll"} {
 		t.Run(transport, func(t *testing.T) {
-			script(t, "both.mjs", nil, "BASE="+g.base, "SECRET="+appSecret, "TRANSPORT="+transport)
+			f := newFrames(t)
+			script(t, "both.mjs", nil, f.env(), "BASE="+g.base, "SECRET="+appSecret, "TRANSPORT="+transport)
+			f.check()
+			f.has("send.reply", "cancel.reply", "tool_approval.reply", "run.suspend", "run.resume")
 		})
 	}
 }

@@ -1,5 +1,6 @@
 // What the scripts of the Pingerchips dialect share: sockets of the published
 // client, and a fold of a thread's slots that holds each entry to the one before.
+import { appendFileSync } from "node:fs";
 import { WebSocket } from "ws";
 import { assert, base, until } from "./lib.mjs";
 
@@ -19,16 +20,31 @@ export async function token(thread, client, capabilities) {
   return (await r.json()).auth;
 }
 
-/** A connected socket of the published client. */
-export function connect() {
-  const s = new Socket(base.replace("http", polling ? "http" : "ws") + "/socket", {
+/** The edges; sockets are spread over them. */
+export const edges = JSON.parse(process.env.EDGES ?? JSON.stringify([base]));
+let sockets = 0;
+
+/** A connected socket of the published client, to some edge. */
+export function connect(at = edges[sockets % edges.length]) {
+  const s = new Socket(at.replace("http", polling ? "http" : "ws") + "/socket", {
     transport: polling ? LongPoll : WebSocket, timeout: 20_000,
     reconnectAfterMs: () => 20, rejoinAfterMs: () => 30,
   });
+  record(s, sockets++);
   s.closes = [];
   s.onClose((e) => s.closes.push(e?.code));
   s.connect();
   return s;
+}
+
+/** Keeps every frame of a socket where the test that runs this script looks at it. */
+function record(s, c) {
+  const file = process.env.FRAMES;
+  if (!file) return;
+  const note = (out, m) => appendFileSync(file, JSON.stringify({ c: `${process.pid}.${c}`, out, f: [m.join_ref ?? null, m.ref ?? null, m.topic, m.event, m.payload] }) + "\n");
+  const { encode, decode } = s;
+  s.encode = (m, f) => { note(true, m); return encode.call(s, m, f); };
+  s.decode = (raw, f) => decode.call(s, raw, (m) => { note(false, m); f(m); });
 }
 
 const events = ["snapshot", "change", "batch", "run:start", "run:end", "run:suspend", "run:resume", "view:update"];

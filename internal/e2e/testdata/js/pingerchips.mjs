@@ -1,5 +1,6 @@
 // The Pingerchips dialect, driven by the published phoenix client.
-import { assert, run, test, until } from "./lib.mjs";
+import { WebSocket } from "ws";
+import { assert, base, run, test, until } from "./lib.mjs";
 import { Window, connect, key, open, polling, reason, token, topicOf } from "./channels.mjs";
 
 let n = 0;
@@ -80,7 +81,7 @@ test("PIN-060 PIN-064 PIN-078 who comes back at any entry of a run of 200 misses
     s.disconnect();
     return [k, w];
   })());
-  const r = await a.send(words(210));
+  const r = await a.send(words(260));
   await a.ended(r.runId);
   a.onEntry = undefined;
   const last = a.log;
@@ -198,6 +199,62 @@ test("PIN-150 PIN-160 PIN-235 a branch is made, chosen and shown", async () => {
   assert.deepEqual(view.messages.map((m) => m.content), ["one", "one"]);
   assert.equal(view.messages[1].msgRegenerate, answer.messageId);
   a.check().socket.disconnect();
+});
+
+/** How a connection of no library is closed that says something. */
+const closed = (say, query = "vsn=2.0.0") => new Promise((ok, no) => {
+  const ws = new WebSocket(`${base.replace("http", "ws")}/socket/websocket?${query}`);
+  ws.on("open", () => { for (const m of say) ws.send(m); });
+  ws.on("unexpected-response", (_, r) => ok(`HTTP ${r.statusCode}`));
+  ws.on("close", ok);
+  ws.on("error", () => {});
+  setTimeout(() => no(new Error("it stays open")), 30_000).unref();
+});
+
+if (!polling) test("PIN-004 PIN-009 each fault of framing has its close code, which is never one that a client stays away for", async () => {
+  assert.equal(await closed(["{oops"]), 1007);
+  assert.equal(await closed([Buffer.from([0x7b, 0xff, 0x7d]).toString("latin1"), "nonsense"]), 1007);
+  for (const m of ["{}", "[1]", `["1","1","t","phx_join"]`, `["1","1","t","phx_join",{},0]`, Buffer.from("\u0000\u0001\u0001t")]) assert.equal(await closed([m]), 1003, String(m));
+  assert.equal(await closed([`["1","1","t","x","${"x".repeat(3 << 20)}"]`]), 1009);
+  for (const q of ["vsn=1.0.0", "vsn=3.0.0", ""]) assert.match(await closed([], q), /^HTTP 4/, q);
+});
+
+test("PIN-009 PIN-060 a client that says nonsense is cut off, comes back and goes on", async () => {
+  const t = thread();
+  const [a, b] = [await open(t, "ada"), await open(t, "bob")];
+  const r = await a.send(words(40));
+  await b.until(() => b.slots[`stream:${r.runId}`], "text");
+  b.socket.conn.send("{oops");
+  await until(() => b.replies.length === 2, "the way back");
+  for (const w of [a, b]) await w.ended(r.runId);
+  assert.ok(b.socket.closes.length > 0 && !b.socket.closes.includes(1000), `closed with ${b.socket.closes}`);
+  for (const [log, e] of a.entries) assert.equal(b.entries.get(log), e, `entry ${log}`);
+  for (const w of [a, b]) w.check().socket.disconnect();
+});
+
+test("PIN-006 PIN-007 PIN-060 a channel that is left and joined again, time after time, misses nothing", async () => {
+  const t = thread();
+  const [a, b] = [await open(t, "ada"), await open(t, "bob")];
+  const r = await a.send(words(50));
+  let w = b;
+  const auth = await token(t, "bob");
+  const entries = new Map();
+  for (let i = 0; i < 5; i++) {
+    const at = w.log;
+    await w.until(() => w.log > at || a.status(r.runId) === "complete", "an entry");
+    await w.leave();
+    w.check();
+    for (const [k, v] of w.entries) entries.set(k, v);
+    w = new Window(b.socket, t, { auth }, { slots: w.slots, log: w.log });
+    await w.joined;
+    await w.shown();
+    assert.ok(!w.skipped);
+  }
+  for (const x of [a, w]) await x.ended(r.runId);
+  for (const [k, v] of w.entries) entries.set(k, v);
+  for (const [log, e] of a.entries) assert.equal(entries.get(log), e, `entry ${log}`);
+  for (const x of [a, w]) x.check();
+  a.socket.disconnect(); b.socket.disconnect();
 });
 
 await run();
