@@ -75,6 +75,16 @@ func (a *caller) line(t *testing.T) *line {
 	}
 }
 
+// hears waits until the agent is woken.
+func (a *caller) hears(t *testing.T) {
+	t.Helper()
+	select {
+	case <-a.bell:
+	case <-time.After(patience):
+		t.Fatal("PIN-254 the agent was not woken")
+	}
+}
+
 func (l *line) says(text string) {
 	select {
 	case l.say <- agent.Event{Kind: chat.KindTextDelta, ID: "text", Text: text}:
@@ -151,10 +161,10 @@ func TestPendingRunWaitsForItsAgent(t *testing.T) {
 	if m := tape.load().Meta.Runs[run]; m.Owner != "" || m.Due == 0 || a.Runs() != 0 {
 		t.Errorf("it is owned: %+v, and the edge has %d runs", m, a.Runs())
 	}
-	<-worker.bell
+	worker.hears(t)
 	for n, after := range []time.Duration{61 * time.Second, 62 * time.Second, 3 * time.Minute, 5 * time.Minute, 10 * time.Minute} {
 		a.jumps(after)
-		<-worker.bell
+		worker.hears(t)
 		if got := worker.count(); got != n+2 {
 			t.Errorf("PIN-254 woken %d times, want %d", got, n+2)
 		}
@@ -314,7 +324,7 @@ func TestDecidedRunWaitsForItsAgent(t *testing.T) {
 	key := a.create("t")
 	tape := w.tape(key)
 	run, _ := a.start("t", say("m1", "hi"))
-	<-worker.bell
+	worker.hears(t)
 	a.takes(key, run)
 	l := worker.line(t)
 	l.says("may I?")
@@ -328,9 +338,9 @@ func TestDecidedRunWaitsForItsAgent(t *testing.T) {
 	if _, err := a.AnswerQuestion(context.Background(), ann, "t", chat.Answer{Interrupt: q.ID, Value: []byte("true")}, nil); err != nil {
 		t.Fatal(err)
 	}
-	<-worker.bell // it is woken for a decision, too
+	worker.hears(t) // it is woken for a decision, too
 	a.jumps(61 * time.Second)
-	<-worker.bell
+	worker.hears(t)
 	if r := tape.state().Run(run); r == nil || r.Status != chat.RunSuspended {
 		t.Fatal("PIN-173 the decision has changed the run")
 	}
