@@ -205,7 +205,7 @@ func TestActiveRunTakesItsTime(t *testing.T) {
 	}
 }
 
-// PIN-195: an agent that comes back through another edge takes its run there, and
+// PIN-194: an agent that comes back through another edge takes its run there, and
 // goes on in the middle of its text.
 func TestRunGoesWhereItsAgentIs(t *testing.T) {
 	w := newWorld(t)
@@ -225,13 +225,13 @@ func TestRunGoesWhereItsAgentIs(t *testing.T) {
 	second := worker.line(t)
 	<-first.gone // the one that lost it hears so
 	if p := second.call.Draft; len(p) != 1 || string(p[0].Text) != "one two " || !p[0].Open {
-		t.Errorf("PIN-195 it goes on after %+v", p)
+		t.Errorf("PIN-194 it goes on after %+v", p)
 	}
 	second.says("three")
 	second.ends(done0)
 	end := tape.end(run)
 	if end.Status != chat.RunComplete || content(end) != "one two three" || len(end.Message.Parts) != 1 {
-		t.Errorf("PIN-195 it ended as %+v %q", end, content(end))
+		t.Errorf("PIN-194 it ended as %+v %q", end, content(end))
 	}
 	starts := 0
 	for _, r := range tape.load().Records {
@@ -240,7 +240,7 @@ func TestRunGoesWhereItsAgentIs(t *testing.T) {
 		}
 	}
 	if starts != 1 {
-		t.Errorf("PIN-195 its text began %d times", starts)
+		t.Errorf("PIN-194 its text began %d times", starts)
 	}
 	tape.whole()
 	a.loses(key, run)
@@ -303,12 +303,12 @@ func TestRunOutlivesItsEdge(t *testing.T) {
 	b.pass(15 * time.Second)
 	held := other.line(t)
 	if b.Serving(key, run).Agent() == nil || len(held.call.Draft) != 1 {
-		t.Errorf("PIN-195 the other edge does not hold it: %+v", held.call)
+		t.Errorf("F22 the other edge does not hold it: %+v", held.call)
 	}
 	held.says(" and on")
 	held.ends(done0)
 	if end := tape.end(run); end.Status != chat.RunComplete || content(end) != "so far and on" {
-		t.Errorf("PIN-195 it ended as %+v %q", end, content(end))
+		t.Errorf("PIN-194 it ended as %+v %q", end, content(end))
 	}
 	tape.whole()
 	a.link.set(nil, nil)

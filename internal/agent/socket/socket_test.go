@@ -134,7 +134,7 @@ func TestSuspend(t *testing.T) {
 	}
 }
 
-// PIN-195 PIN-206: another attempt at the segment goes on with the text that is
+// PIN-194 PIN-206: another attempt at the segment goes on with the text that is
 // there; the session of an attempt that was lost does not end the one after it.
 func TestAnotherAttempt(t *testing.T) {
 	for whole, rewrites := range map[string]int{"May I? Yes.": 0, "May I?": 0, "No.": 1} {

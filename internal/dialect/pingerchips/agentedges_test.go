@@ -96,8 +96,8 @@ func TestNobodyBegins(t *testing.T) {
 	a.refuses("PIN-193", "run:start", `{"runId":"own"}`, "not_found")
 }
 
-// TestAgentMoves is PIN-195: windows and agent on two edges, and an agent that
-// goes on with its run through the other one.
+// TestAgentMoves is PIN-194 over edges: windows at one and an agent at the other,
+// which comes back through the first in the middle of its run.
 func TestAgentMoves(t *testing.T) {
 	all := edges(t, 2, 0)
 	w, a := all[0].join("t1", "ann"), all[1].worker("t1")
@@ -128,11 +128,11 @@ func TestAgentMoves(t *testing.T) {
 	a = all[0].worker("t1")
 	a.does("run:end", `{"runId":"r-m1"}`)
 	w.over(0, "r-m1")
-	c := newClient(t, "PIN-195")
+	c := newClient(t, "PIN-194")
 	c.frames(w.all())
 	said := messagesOf(t, c)
 	if m := said[len(said)-1]; len(said) != 2 || deref(m.Content) != text+"yes" || m.Status != "complete" {
-		t.Errorf("PIN-195 the message is %+v", m)
+		t.Errorf("PIN-194 the message is %+v", m)
 	}
 	// A person stops a run wherever its agent is.
 	w.send("m2", "hello")
@@ -216,7 +216,7 @@ func TestAgentsEdgeDrains(t *testing.T) {
 	for _, run := range []string{"r-m1", "r-m2", "r-m3"} {
 		w.over(0, run)
 	}
-	c := newClient(t, "PIN-195")
+	c := newClient(t, "F43")
 	c.frames(w.all())
 	for _, run := range []string{"r-m1", "r-m2", "r-m3"} {
 		if got := infoOf(t, c, run).Status; got != "complete" {
@@ -225,7 +225,7 @@ func TestAgentsEdgeDrains(t *testing.T) {
 	}
 	for _, m := range messagesOf(t, c) {
 		if m.RunID == "r-m1" && m.Role == "assistant" && deref(m.Content) != "half" {
-			t.Errorf("PIN-195 of the text %q is left", deref(m.Content))
+			t.Errorf("F43 of the text %q is left", deref(m.Content))
 		}
 	}
 }
@@ -249,11 +249,11 @@ func TestAgentsEdgeStartsAgain(t *testing.T) {
 	a.does("run:token", `{"runId":"r-m1","content":"half and half"}`)
 	a.does("run:end", `{"runId":"r-m1"}`)
 	w.over(0, "r-m1")
-	c := newClient(t, "PIN-195")
+	c := newClient(t, "F43")
 	c.frames(w.all())
 	said := messagesOf(t, c)
 	if m := said[len(said)-1]; deref(m.Content) != "half and half" || m.Status != "complete" {
-		t.Errorf("PIN-195 the message is %+v", m)
+		t.Errorf("F43 the message is %+v", m)
 	}
 }
 

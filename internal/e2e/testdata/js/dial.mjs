@@ -80,7 +80,7 @@ test("PIN-192 PIN-172 an agent at the other edge answers windows of two dialects
   c.socket.disconnect(); a.kill("SIGKILL");
 });
 
-test("PIN-195 an agent comes back through the other edge in the middle of a run", async () => {
+test("PIN-194 an agent comes back through the other edge in the middle of a run", async () => {
   const { t, p, c } = await opened();
   let a = await agent(t, other);
   const segment = (await start(p, t, "go")).runId;
@@ -102,8 +102,8 @@ test("PIN-195 an agent comes back through the other edge in the middle of a run"
   await c.ended(runId);
   await finished(p, segment);
   assert.equal(c.check().messages.at(-1).content, said);
-  assert.equal(text(p, segment), said, "PIN-195 the deltas of the other dialect");
-  assert.equal(types(p, segment).filter((e) => e === "TEXT_MESSAGE_START").length, 1, "PIN-195 the messages of the other dialect");
+  assert.equal(text(p, segment), said, "PIL-220 the deltas of the other dialect");
+  assert.equal(types(p, segment).filter((e) => e === "TEXT_MESSAGE_START").length, 1, "PIL-220 the messages of the other dialect");
   await a.close(); c.socket.disconnect();
 });
 
@@ -152,7 +152,7 @@ test("PIN-206 two agents speak for one run through two edges", async () => {
   await a.close(); await b.close(); c.socket.disconnect();
 });
 
-test("PIN-195 the agent's edge is killed, and it goes on at the other", async () => {
+test("F22 PIN-194 the agent's edge is killed, and it goes on at the other", async () => {
   const { t, c } = await opened();
   const a = await agent(t, other);
   const r = await c.send("go");
@@ -187,7 +187,7 @@ test("PIN-184 PIN-185 the agent's edge is killed and it with it: the run is swep
   c.socket.disconnect();
 }, 120_000);
 
-test("PIN-195 the agent's edge is restarted, and it loses nothing", async () => {
+test("F43 PIN-194 the agent's edge is restarted, and it loses nothing", async () => {
   const { t, c } = await opened();
   const a = await agent(t, other);
   const runs = [];
