@@ -36,7 +36,7 @@ func flows(b *testing.B, n int, writer *Journal, followers []*Journal, took func
 		mustCommit(b, writer, opening(f.key))
 		for _, j := range followers {
 			begun := false
-			b.Cleanup(j.Follow(f.key, func(n journal.Notice) {
+			b.Cleanup(j.FollowPromptly(f.key, func(n journal.Notice) {
 				switch {
 				case n.Resync && begun:
 					f.tell(-1)

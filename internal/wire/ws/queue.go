@@ -3,11 +3,12 @@ package ws
 // Queue is what waits for one client, oldest first. It is guarded by its user,
 // and keeps memory for a few entries while it is empty.
 type Queue[E any] struct {
+	// Keep is for how many entries, 8 if it is 0.
+	Keep int
 	list []E
 	head int
 }
 
-// keepEntries is the memory that an empty queue may keep, in entries.
 const keepEntries = 8
 
 // Len is how many entries wait.
@@ -32,7 +33,7 @@ func (q *Queue[E]) Drop(n int) {
 	if q.head += n; q.head < len(q.list) {
 		return
 	}
-	if q.list, q.head = q.list[:0], 0; cap(q.list) > keepEntries {
+	if q.list, q.head = q.list[:0], 0; cap(q.list) > max(q.Keep, keepEntries) {
 		q.list = nil
 	}
 }

@@ -46,7 +46,7 @@ const (
 // has changed. It must not block. wg counts goroutines.
 func NewWriters[S any](wg *sync.WaitGroup, next func(s *S, buf *[]byte, err error) Batch) *Writers[S] {
 	w := &Writers[S]{next: next, wg: wg, most: runtime.GOMAXPROCS(0)}
-	w.run = w.work
+	w.run, w.ready.Keep = w.work, 4096
 	return w
 }
 
