@@ -297,6 +297,9 @@ func (o *operator) until(kind string) (f card, said string) {
 		if f.kind() == kind {
 			return f, said
 		}
+		if f.kind() == "error" {
+			o.t.Fatalf("expected %s, got %s", kind, f)
+		}
 		said += f.text("token")
 	}
 }
