@@ -23,7 +23,10 @@ const (
 	markLimit = 4 * time.Second
 	// subscribeBatch bounds the names of one command.
 	subscribeBatch = 512
-	slowestRedial  = time.Second
+	// slowestRedial is how long after a server has come back its followers may
+	// learn nothing; a cluster has a line for each partition in use.
+	slowestRedial        = 250 * time.Millisecond
+	slowestRedialCluster = time.Second
 )
 
 // line is one pub/sub connection with all that is followed through it. When it
@@ -102,7 +105,10 @@ var (
 
 // run keeps a connection until ctx ends or nobody needs the line.
 func (ln *line) run(ctx context.Context) {
-	pause := time.Duration(0)
+	pause, slowest := time.Duration(0), slowestRedial
+	if ln.fs.link.cluster {
+		slowest = slowestRedialCluster
+	}
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := ln.session(ctx)
@@ -113,7 +119,7 @@ func (ln *line) run(ctx context.Context) {
 		if c, ok := ln.fs.link.read.(*redis.ClusterClient); ok {
 			c.ReloadState(ctx)
 		}
-		if pause = min(max(2*pause, 5*time.Millisecond), slowestRedial); time.Since(began) > silence {
+		if pause = min(max(2*pause, 5*time.Millisecond), slowest); time.Since(began) > silence {
 			pause = 0
 		}
 		select {
