@@ -270,7 +270,7 @@ func TestRunIsNotTakenTooOften(t *testing.T) {
 		}
 		e.loser.loses(key, run)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 700*time.Millisecond)
 	defer cancel()
 	if err := b.TakeRun(ctx, key, run); !errors.Is(err, ErrBusy) {
 		t.Errorf("PIN-206 taken again at once: %v", err)
