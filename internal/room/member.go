@@ -48,7 +48,9 @@ const (
 )
 
 // Member is one subscription of one connection. Both methods are called in
-// order, from one goroutine at a time, and must not block or call the room.
+// order, from one goroutine at a time, and must not block or call the room. That
+// may be the goroutine which carries a command out, or one which has the notices of
+// all rooms to bring: no lock that Deliver takes may be held over a command.
 type Member interface {
 	// Deliver takes what the member's variant made of a change; it is shared
 	// by all members and must not be changed.
