@@ -141,8 +141,9 @@ func (c *Conductor) archiveSome(ctx context.Context, key chat.Key) (more bool, e
 	case err != nil:
 		return false, err // it may yet be there: whoever tidies finds out
 	case res.Result != journal.Done && res.Result != journal.DoneBefore:
-		c.dropBlob(ctx, key, a.Blob)
-		return false, nil // somebody wrote
+		// Somebody wrote; or it was stored so long ago that the thread has forgotten
+		// the command.
+		return false, c.whose(ctx, loose{Key: key, Epoch: snap.Meta.Epoch, Rev: snap.Meta.Rev.N}, a.Blob)
 	}
 	c.o.Logger.Info("older messages were archived", "realm", key.Realm, "messages", a.Pages*chat.ChunkSize)
 	return true, c.trimNow(ctx, key)

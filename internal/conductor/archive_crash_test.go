@@ -159,33 +159,33 @@ func TestAnEdgeThatDiesWhileItArchives(t *testing.T) {
 		d := y.edge(archives(), y.j)
 		kept := 0
 		steps := y.dying("t", func(key chat.Key) {
-			y.write(key, 320)
+			y.write(key, 160)
 			must(t, d.trimNow(t.Context(), key))
 			y.pass(season)
 		}, func(ctx context.Context, c *Conductor, key chat.Key) {
 			_ = c.archive(ctx, key)
 		}, func(step string, key chat.Key) {
-			y.whole(d, key, 320)
+			y.whole(d, key, 160)
 			st := y.state(key)
-			if n := st.Archived(); n != 0 && n != 5 {
+			if n := st.Archived(); n != 0 && n != 2 {
 				t.Fatalf("%s: %d pages are archived", step, n)
 			}
-			if n := st.Archived(); n == 0 && y.kept(key) != 5 {
+			if n := st.Archived(); n == 0 && y.kept(key) != 2 {
 				t.Fatalf("%s: %d pages are kept of a thread that is not archived", step, y.kept(key))
 			}
 			kept += len(st.Archives)
 			y.cleared(d, step, kept)
-			y.whole(d, key, 320)
+			y.whole(d, key, 160)
 			// Another edge finishes it.
 			if len(st.Archives) == 0 {
 				kept++
 			}
 			must(t, d.trimNow(t.Context(), key))
 			y.finish(d, key)
-			if st := y.state(key); st.Archived() != 5 || len(st.Archives) != 1 || y.kept(key) != 0 {
+			if st := y.state(key); st.Archived() != 2 || len(st.Archives) != 1 || y.kept(key) != 0 {
 				t.Fatalf("%s: in the end %+v, %d pages kept", step, st.Archives, y.kept(key))
 			}
-			y.whole(d, key, 320)
+			y.whole(d, key, 160)
 			y.cleared(d, step, kept)
 		})
 		t.Log(steps)
@@ -211,13 +211,11 @@ func TestAnEdgeThatDiesWhileItDeletes(t *testing.T) {
 	onYards(t, func(t *testing.T, y *yard) {
 		d := y.edge(archives(), y.j)
 		steps := y.dying("t", func(key chat.Key) {
-			for range 2 {
-				y.write(key, 320)
-				must(t, d.trimNow(t.Context(), key))
-				y.pass(season)
-				must(t, d.archive(t.Context(), key))
-			}
-			y.cleared(d, "before", 2)
+			y.write(key, 160)
+			must(t, d.trimNow(t.Context(), key))
+			y.pass(season)
+			must(t, d.archive(t.Context(), key))
+			y.cleared(d, "before", 1)
 		}, func(ctx context.Context, c *Conductor, key chat.Key) {
 			_, _ = c.Delete(ctx, ann, key.Thread)
 		}, func(step string, key chat.Key) {
@@ -225,16 +223,16 @@ func TestAnEdgeThatDiesWhileItDeletes(t *testing.T) {
 				y.cleared(d, step, 0)
 				return
 			}
-			y.whole(d, key, 640)
-			y.cleared(d, step, 2)
-			y.whole(d, key, 640)
+			y.whole(d, key, 160)
+			y.cleared(d, step, 1)
+			y.whole(d, key, 160)
 			if _, err := d.Delete(t.Context(), ann, key.Thread); err != nil {
 				t.Fatalf("%s: delete: %v", step, err)
 			}
 			y.cleared(d, step, 0)
 		})
 		t.Log(steps)
-		if len(steps) < 10 {
+		if len(steps) < 8 {
 			t.Errorf("only %d steps were tried", len(steps))
 		}
 	})

@@ -94,7 +94,7 @@ func (w *twin) compare(t *rapid.T, before *chat.State) {
 // itself, unless -rapid.checks says how many: each writes to a real store.
 func TestArchivedThreadsPageAsOthersDo(t *testing.T) {
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
-		must(t, f.Value.Set("25"))
+		must(t, f.Value.Set("15"))
 		defer func() { must(t, f.Value.Set(f.DefValue)) }()
 	}
 	onYards(t, func(t *testing.T, y *yard) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -170,42 +171,46 @@ func TestAReaderOfBeforeFindsWhatWasMoved(t *testing.T) {
 func TestUnreadableArchives(t *testing.T) {
 	word := func(b []byte) int { return bytes.Index(b, []byte("words")) }
 	last := func(b []byte) int { return len(b) - 1 }
-	tests := map[string]func(*yard){
-		"PIN-178 a page was changed":       func(y *yard) { y.spoil(word) },
-		"PIN-178 the index was changed":    func(y *yard) { y.spoil(last) },
-		"PIN-178 the storage is away":      func(y *yard) { y.hide(true) },
-		"PIN-178 it is of another thread":  func(y *yard) { y.swap("t", "u") },
-		"PIN-178 it is of another place":   func(y *yard) { y.swap("t", "t") },
-		"PIN-178 its pages are another's":  func(y *yard) { y.forge("t", "u") },
-		"PIN-178 the blob is gone":         func(y *yard) { y.lose("t") },
-		"PIN-178 a byte is missing at end": func(y *yard) { y.cut("t") },
+	type spoil func(y *yard, thread, other string)
+	tests := map[string]spoil{
+		"PIN-178 a page was changed":       func(y *yard, thread, _ string) { y.flip(thread, word) },
+		"PIN-178 the index was changed":    func(y *yard, thread, _ string) { y.flip(thread, last) },
+		"PIN-178 the storage is away":      func(y *yard, _, _ string) { y.hide(true) },
+		"PIN-178 it is of another thread":  (*yard).swap,
+		"PIN-178 it is of another place":   func(y *yard, thread, _ string) { y.swap(thread, thread) },
+		"PIN-178 its pages are another's":  (*yard).forge,
+		"PIN-178 the blob is gone":         func(y *yard, thread, _ string) { y.lose(thread) },
+		"PIN-178 a byte is missing at end": func(y *yard, thread, _ string) { y.cut(thread) },
 	}
-	for name, spoil := range tests {
-		t.Run(name, func(t *testing.T) {
-			onYards(t, func(t *testing.T, y *yard) {
-				c := y.edge(archives(), y.j)
-				for _, id := range []string{"t", "u"} {
+	onYards(t, func(t *testing.T, y *yard) {
+		c := y.edge(archives(), y.j)
+		n := 0
+		for name, spoil := range tests {
+			n++
+			thread, other := fmt.Sprint("t", n), fmt.Sprint("u", n)
+			t.Run(name, func(t *testing.T) {
+				for _, id := range []string{thread, other} {
 					key := y.thread(id)
 					for range 2 {
-						y.write(key, 320)
+						y.write(key, 160)
 						must(t, c.trimNow(t.Context(), key))
 						y.pass(season)
 						must(t, c.archive(t.Context(), key))
 					}
 				}
-				key := Key(ann, "t")
-				spoil(y)
+				key := Key(ann, thread)
 				st := y.state(key)
-				if list, err := c.Messages(t.Context(), key, st, 0, 60); !errors.Is(err, ErrPages) || list != nil {
+				spoil(y, thread, other)
+				if name == "PIN-178 the storage is away" {
+					defer y.hide(false)
+				}
+				if list, err := c.Messages(t.Context(), key, st, 0, 60); !errors.Is(err, ErrPages) || errors.Is(err, journal.ErrNoBlobs) || list != nil {
 					t.Errorf("%d messages, %v", len(list), err)
 				}
-				if _, err := c.Messages(t.Context(), key, st, 0, 60); errors.Is(err, journal.ErrNoBlobs) {
-					t.Errorf("looks like an upload that cannot be kept: %v", err)
-				}
-				if list, err := c.History(t.Context(), key, st, 640); !errors.Is(err, ErrPages) || list != nil {
+				if list, err := c.History(t.Context(), key, st, 320); !errors.Is(err, ErrPages) || list != nil {
 					t.Errorf("a history of %d messages, %v", len(list), err)
 				}
-				if _, err := c.Ordinal(t.Context(), key, st, "t-0003"); !errors.Is(err, ErrPages) {
+				if _, err := c.Ordinal(t.Context(), key, st, thread+"-0003"); !errors.Is(err, ErrPages) {
 					t.Errorf("a message's place: %v", err)
 				}
 				// What the journal has is there all the same.
@@ -214,8 +219,17 @@ func TestUnreadableArchives(t *testing.T) {
 					t.Errorf("the newest: %d, %v", len(list), err)
 				}
 			})
-		})
-	}
+		}
+	})
+}
+
+// flip changes one bit of the first archive of a thread.
+func (y *yard) flip(thread string, at func([]byte) int) {
+	id := y.state(Key(ann, thread)).Archives[0].Blob
+	y.copyBlob(id, id, func(b []byte) []byte {
+		b[at(b)] ^= 1
+		return b
+	})
 }
 
 // swap makes the first archive of one thread's state name the blob of another's
@@ -388,6 +402,43 @@ func TestAWriteBetweenBlobAndCommitWins(t *testing.T) {
 		}
 		y.whole(c, key, 321)
 	})
+}
+
+// TestACommitWithoutAnAnswer is stored, and the answer lost until the thread has
+// forgotten the command.
+func TestACommitWithoutAnAnswer(t *testing.T) {
+	onYards(t, func(t *testing.T, y *yard) {
+		key := y.thread("t")
+		y.write(key, 320)
+		w := &deafened{Journal: y.j, once: sync.OnceFunc(func() { y.pass(2 * journal.KeepCommandsFor) })}
+		c := y.edge(archives(), w)
+		must(t, c.trimNow(t.Context(), key))
+		y.pass(season)
+		must(t, c.archive(t.Context(), key))
+		if st := y.state(key); st.Archived() != 5 || len(y.blobs()) != 1 {
+			t.Errorf("%+v, blobs %v", st.Archives, y.blobs())
+		}
+		y.whole(c, key, 320)
+		must(t, c.trimNow(t.Context(), key))
+		y.whole(c, key, 320)
+	})
+}
+
+// deafened does not hear the answer to its first commit.
+type deafened struct {
+	journal.Journal
+	once  func()
+	tried bool
+}
+
+func (d *deafened) Commit(ctx context.Context, c journal.Commit) (journal.Committed, error) {
+	res, err := d.Journal.Commit(ctx, c)
+	if !d.tried {
+		d.tried = true
+		d.once()
+		return journal.Committed{}, errDead
+	}
+	return res, err
 }
 
 // meddler does something before each commit.

@@ -31,10 +31,8 @@ type yard struct {
 	t     testing.TB
 	j     journal.Journal
 	moved atomic.Int64
-	// blobs are the paths of what the storage has; spoil changes one bit of
-	// each, hide takes the storage away.
+	// blobs are the paths of what the storage has; hide takes it away.
 	blobs func() []string
-	spoil func(at func([]byte) int)
 	hide  func(bool)
 }
 
@@ -63,13 +61,6 @@ func fileYard(t testing.TB) *yard {
 			return err
 		}))
 		return list
-	}
-	y.spoil = func(at func([]byte) int) {
-		for _, path := range y.blobs() {
-			b, err := os.ReadFile(path)
-			must(t, err)
-			must(t, os.WriteFile(path, changed(b, at), 0o600))
-		}
 	}
 	y.hide = func(yes bool) {
 		from, to := root, root+"-away"
@@ -101,23 +92,8 @@ func redisYard(t testing.TB) *yard {
 		}
 		return list
 	}
-	y.spoil = func(at func([]byte) int) {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		for path, b := range a.values {
-			if strings.Contains(path, "/files/") && strings.Contains(path, "-") {
-				a.values[path] = changed(b, at)
-			}
-		}
-	}
 	y.hide = a.away.Store
 	return y
-}
-
-func changed(b []byte, at func([]byte) int) []byte {
-	b = bytes.Clone(b)
-	b[at(b)] ^= 1
-	return b
 }
 
 // attic is a storage that all edges share.
