@@ -2,6 +2,8 @@ package smooth
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"unicode/utf8"
 
 	"golang.org/x/time/rate"
@@ -77,9 +79,20 @@ func (c *conn) frame(b []byte) {
 	}
 	ctx, cancel := context.WithTimeout(c.server.ctx, commandTimeout)
 	defer cancel()
-	if err := a.do(c, ctx, o, request); err != nil {
+	if err := safely(func() error { return a.do(c, ctx, o, request) }); err != nil {
 		c.refuse(name, request, err)
 	}
+}
+
+// safely keeps a panic within the frame that led to it: other connections of the
+// process go on.
+func safely(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("smooth: a panic: %v\n%s", v, debug.Stack())
+		}
+	}()
+	return f()
 }
 
 // limited says that a frame comes too soon after others.

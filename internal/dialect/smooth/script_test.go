@@ -152,6 +152,8 @@ func (s *script) Run(ctx context.Context, c *agent.Call, emit func(agent.Event) 
 		case "wait":
 			<-ctx.Done()
 			return agent.Outcome{Status: chat.RunCancelled}
+		case "end":
+			return agent.Outcome{Status: chat.RunComplete}
 		case "part":
 			say(n, i.Text, emit)
 		default:

@@ -198,7 +198,7 @@ func (s *Server) spawn(f func(ctx context.Context)) {
 		defer s.wg.Done()
 		ctx, cancel := context.WithTimeout(s.ctx, commandTimeout)
 		defer cancel()
-		f(ctx)
+		s.report("background", safely(func() error { f(ctx); return nil }))
 	}()
 }
 

@@ -104,7 +104,9 @@ func (g *guests) Authenticate(_ context.Context, c identity.Credentials) (identi
 	if c.Bad || c.Token == "" || strings.HasPrefix(c.Token, "bad") || g.gone(c.Token) {
 		return identity.Principal{}, identity.ErrUnauthenticated
 	}
-	return person(c.Token), nil
+	p := person(c.Token)
+	p.Subject.ID, p.Tenant, _ = strings.Cut(c.Token, "@")
+	return p, nil
 }
 
 func (g *guests) Recheck(p identity.Principal, _ time.Time) error {
