@@ -13,6 +13,7 @@ import (
 	"github.com/parlance-gateway/parlance/internal/dialect/pingerchips"
 	"github.com/parlance-gateway/parlance/internal/edge"
 	"github.com/parlance-gateway/parlance/internal/journal"
+	"github.com/parlance-gateway/parlance/internal/room"
 )
 
 // trim has the journal forget the records of a thread, as it does of an idle one:
@@ -252,6 +253,15 @@ func TestExtensionsAreBounded(t *testing.T) {
 	}
 	if pingerchips.Worth(100_000, 100_001) || !pingerchips.Worth(100_000, 200_000) {
 		t.Error("PIN-251 a long text is told at the wrong times")
+	}
+	grown := &chat.Run{ID: "r", Status: chat.RunActive, Segments: []string{"s"}, Parts: []*chat.Part{{ID: "p", Type: chat.PartReasoning, Text: chat.Text(strings.Repeat("x", 100_001))}}}
+	st := &chat.State{Exists: true, Runs: []*chat.Run{grown}}
+	tells := func(k chat.Kind, b chat.Body) bool {
+		rec := &chat.Record{Entry: chat.NewEntry(k, "r", b)}
+		return pingerchips.Variant{Extensions: true}.Encode(&room.Change{Record: rec, Before: st, After: st}) != nil
+	}
+	if tells(chat.KindReasoningDelta, &chat.DeltaBody{Part: "p", Text: "x"}) || !tells(chat.KindReasoningEnd, &chat.BlockBody{Part: "p"}) {
+		t.Error("PIN-251 a long reasoning is told in the middle, or not at its end")
 	}
 	long := chat.Text(strings.Repeat("é", pingerchips.MaxExtText))
 	run := &chat.Run{ID: "r", Status: chat.RunActive, Segments: []string{"s"}, Parts: []*chat.Part{{ID: "p", Type: chat.PartReasoning, Text: long}}}
