@@ -44,7 +44,10 @@ const (
 // to be archived, in Unix milliseconds; 0 is never.
 func (c *Conductor) restUntil(realm string, st *chat.State) int64 {
 	over, after := DefaultArchiveOver, time.Duration(0)
-	if r := c.o.Realm(realm); r != nil {
+	r := c.o.Realm(realm)
+	if r == nil {
+		over = 2 * chat.ChunkSize // the least that may be configured
+	} else {
 		after = r.ArchiveAfter
 		if r.ArchiveOver > 0 {
 			over = r.ArchiveOver
@@ -53,6 +56,8 @@ func (c *Conductor) restUntil(realm string, st *chat.State) int64 {
 	switch {
 	case len(st.Runs) > 0, st.Chunks <= st.Archived(), st.Count()-st.Archived()*chat.ChunkSize <= over:
 		return 0
+	case r == nil: // an edge that has it shall say
+		return c.o.Now() + archiveAgain.Milliseconds()
 	case after <= 0:
 		return c.o.Now() + restAnyway.Milliseconds()
 	}
@@ -65,6 +70,9 @@ func (c *Conductor) rest(ctx context.Context, key chat.Key, m journal.Meta, st *
 		return nil
 	}
 	now := c.o.Now()
+	if c.o.Realm(key.Realm) == nil && now-c.since < archiveBusy.Milliseconds() {
+		return nil // the configuration is on its way
+	}
 	until := c.restUntil(key.Realm, st)
 	due := until != 0 && until <= now
 	switch {

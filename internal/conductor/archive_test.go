@@ -122,6 +122,35 @@ func TestNothingIsArchivedUnasked(t *testing.T) {
 	y.whole(c, key, 320)
 }
 
+// TestNothingIsDecidedBeforeTheConfiguration: a thread that is due at the start
+// is not put off by an edge that does not know its realm yet.
+func TestNothingIsDecidedBeforeTheConfiguration(t *testing.T) {
+	y := fileYard(t)
+	known := y.edge(archives(), y.j)
+	key := y.thread("t")
+	y.write(key, 320)
+	must(t, known.trimNow(t.Context(), key))
+	y.pass(season)
+	c := y.edge(nil, y.j)
+	for range 3 {
+		y.settleDown(c)
+	}
+	items, err := y.j.Due(t.Context(), 10)
+	if err != nil || len(items) != 1 {
+		t.Fatalf("due %v, %v", items, err)
+	}
+	y.pass(2 * archiveBusy)
+	y.settleDown(c)
+	if items, err = y.j.Due(t.Context(), 10); err != nil || len(items) != 0 {
+		t.Errorf("a realm that the edge does not have is looked at all the time: %v, %v", items, err)
+	}
+	y.pass(2 * archiveAgain)
+	y.settleDown(known)
+	if n := y.state(key).Archived(); n != 5 {
+		t.Errorf("%d pages are archived", n)
+	}
+}
+
 func TestLongThreadsAreArchivedInSeveralBlobs(t *testing.T) {
 	y := fileYard(t)
 	c := y.edge(archives(), y.j)

@@ -88,6 +88,8 @@ type Conductor struct {
 	unheard atomic.Pointer[map[attempt]int64]
 	// beats and looks belong to the goroutines that do so.
 	beats, looks outage
+	// since is when the conductor began, in Unix milliseconds.
+	since int64
 	// archiving is true while this edge archives a thread, which is one at a time;
 	// archives belongs to who has set it.
 	archiving        atomic.Bool
@@ -125,7 +127,8 @@ func New(j journal.Journal, rooms *room.Rooms, o Options) *Conductor {
 	c.archives.what = "a thread could not be archived"
 	c.tidies.what = "archives that nobody needs could not be looked for"
 	c.fleet.Store(&Fleet{})
-	c.lease.Store(o.Now())
+	c.since = o.Now()
+	c.lease.Store(c.since)
 	c.unheard.Store(new(map[attempt]int64))
 	c.sweep.Reach = c.reach
 	c.wg.Add(3)
