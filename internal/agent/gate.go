@@ -89,6 +89,7 @@ type grant struct{ name, args string }
 type foreignCall struct {
 	id, name string
 	args     []byte
+	long     bool // its arguments are more than can be kept, so none of them are
 }
 
 // Gate makes calls of the tools that confirm names wait for an approval.
@@ -192,11 +193,15 @@ func (r *Repair) heed(ev Event, k string) {
 			r.gate.foreign[k] = &foreignCall{id: ev.ID, name: name}
 		}
 	case chat.KindToolArgs:
-		if c != nil && len(c.args)+len(ev.Text) <= maxPayload/2 {
+		switch {
+		case c == nil || c.long:
+		case len(c.args)+len(ev.Text) > maxPayload/2:
+			c.args, c.long = nil, true
+		default:
 			c.args = append(c.args, ev.Text...)
 		}
 	case chat.KindToolEnd:
-		if c != nil && !r.granted(c.name, c.args) {
+		if c != nil && (c.long || !r.granted(c.name, c.args)) {
 			r.askFor(c.id, cleanName(c.id, maxKey), c.name, c.args, chat.GateAgent)
 		}
 		delete(r.gate.foreign, k)

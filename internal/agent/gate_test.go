@@ -273,3 +273,22 @@ func TestGateGrantsOnce(t *testing.T) {
 		}
 	}
 }
+
+// What is shown for an approval is all of the call or nothing of it: a piece that
+// is too large to keep must not drop out of the middle.
+func TestGateShowsNoPartOfASubagentsCall(t *testing.T) {
+	r := gated(newRun(), "wipe")
+	for _, ev := range []Event{
+		tool("s", "wipe"),
+		args("s", `{"path":"/tmp",`),
+		args("s", `"also":"/`+strings.Repeat("x", maxPayload)+`",`),
+		args("s", `"dry":true}`),
+		toolEnd("s"),
+	} {
+		r.Event(sub(ev, "S"))
+	}
+	_, out := r.End(Outcome{Status: chat.RunCancelled})
+	if got, want := questions(out), `suspended; A-i0 approval agent s  wipe {"reason":"tool_call","toolCallId":"s","toolName":"wipe"}`; got != want {
+		t.Errorf("SMO-150\ngot  %q\nwant %q", got, want)
+	}
+}
