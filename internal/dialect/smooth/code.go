@@ -104,11 +104,17 @@ func (k *codes) close(challenge string) {
 	k.Flows = slices.DeleteFunc(k.Flows, func(f flow) bool { return f.Challenge == challenge })
 }
 
-// set says how many attempts were used.
-func (k *codes) set(challenge string, tries int) {
+// lock lets nobody try any more. Attempts that are being made may yet be given
+// back, and must not open it again.
+func (k *codes) lock(challenge string) { k.add(challenge, codeTries) }
+
+// giveBack takes one attempt back, and leaves those that others have made since.
+func (k *codes) giveBack(challenge string) { k.add(challenge, -1) }
+
+func (k *codes) add(challenge string, tries int) {
 	for i := range k.Flows {
-		if k.Flows[i].Challenge == challenge {
-			k.Flows[i].Tries = tries
+		if f := &k.Flows[i]; f.Challenge == challenge {
+			f.Tries = max(0, f.Tries+tries)
 		}
 	}
 }

@@ -2,6 +2,8 @@ package smooth_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/dialect/smooth"
 	"github.com/parlance-gateway/parlance/internal/edge"
 )
 
@@ -281,5 +284,50 @@ func TestNoCodeIsKept(t *testing.T) {
 	})
 	if err != nil || looked == 0 {
 		t.Errorf("nothing was looked at: %d %v", looked, err)
+	}
+}
+
+// lateHost answers the code "late" when it is told to, that it is down.
+type lateHost struct {
+	*host
+	asked, answer chan struct{}
+}
+
+func (h *lateHost) Verify(ctx context.Context, c smooth.Challenge, code string) (smooth.Verdict, error) {
+	if code == "late" {
+		close(h.asked)
+		<-h.answer
+		return smooth.Verdict{}, errors.New("the service is down")
+	}
+	return h.host.Verify(ctx, c, code)
+}
+
+// An attempt that fails late gives back its own, and none that was counted since.
+func TestALateFailureGivesBackOneAttempt(t *testing.T) {
+	for _, locked := range []bool{false, true} {
+		h := &lateHost{&host{left: 1000}, make(chan struct{}), make(chan struct{})}
+		s := serve(t, func(e *edge.Site) { e.Smooth.Codes = h })
+		c, other := s.dial("ann"), s.dial("ann")
+		session := c.parkCode(s)
+		other.verify(session, "late")
+		<-h.asked
+		if locked {
+			h.left = 0
+			c.verify(session, "000000")
+			c.wrong("SMO-206 the service locks it", "MAX_ATTEMPTS", 0)
+		} else {
+			for left := 3.0; left >= 0; left-- {
+				c.verify(session, "000000")
+				c.wrong("SMO-206 SMO-210 each attempt counts", "INVALID_CODE", left)
+			}
+		}
+		close(h.answer)
+		other.refused("SMO-126 an error that does not end the turn", "INTERNAL_ERROR", "v")
+		if !locked {
+			c.verify(session, "000000")
+			c.wrong("SMO-210 the one that was given back", "INVALID_CODE", 0)
+		}
+		c.verify(session, "123456")
+		c.wrong("SMO-206 SMO-210 it stays locked", "MAX_ATTEMPTS", 0)
 	}
 }

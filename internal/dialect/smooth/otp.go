@@ -294,19 +294,18 @@ func (c *conn) checkCode(ctx context.Context, cfg *Config, s *session, question,
 	}
 	to.ID = f.Challenge
 	v, err = cfg.Codes.Verify(ctx, to, code)
-	tries := f.Tries
+	settle := (*codes).lock
 	switch {
 	case err != nil:
-		tries--
+		settle = (*codes).giveBack
 	case v.OK:
 		return v, to.Channel, c.account(ctx, s.ID, func(k *codes) error { k.close(f.Challenge); return nil })
 	case v.Reason != "" && v.Reason != "INVALID_CODE":
-		tries = codeTries
 	default:
-		v.Remaining = min(v.Remaining, codeTries-tries)
+		v.Remaining = min(v.Remaining, codeTries-f.Tries)
 		return v, "", nil
 	}
-	c.server.report("code", c.account(context.WithoutCancel(ctx), s.ID, func(k *codes) error { k.set(f.Challenge, tries); return nil }))
+	c.server.report("code", c.account(context.WithoutCancel(ctx), s.ID, func(k *codes) error { settle(k, f.Challenge); return nil }))
 	return v, "", err
 }
 
