@@ -66,6 +66,7 @@ type operator struct {
 	turns  map[string]string // what a turn has come to: open, or its terminal
 	seen   []card
 	read   int // of seen: what next has returned
+	beats  int // keepalives
 	closed error
 	bell   chan struct{}
 }
@@ -111,7 +112,11 @@ func (o *operator) listen() {
 			if err := o.proper(f, b); err != nil {
 				o.t.Errorf("%s: %v", b, err)
 			}
-			o.seen = append(o.seen, f)
+			if f.kind() == "keepalive" { // nobody waits for one
+				o.beats++
+			} else {
+				o.seen = append(o.seen, f)
+			}
 		}
 		o.mu.Unlock()
 		select {
@@ -164,6 +169,9 @@ func (o *operator) meet(all map[string]bool) {
 	defer o.mu.Unlock()
 	for _, a := range o.action {
 		all["action."+a] = true
+	}
+	if o.beats > 0 {
+		all["event.keepalive"] = true
 	}
 	for _, f := range o.seen {
 		all["event."+f.kind()] = true
