@@ -2,6 +2,8 @@ package smooth
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"slices"
 	"time"
@@ -44,10 +46,18 @@ type flow struct {
 	// For is the question that it is for; "" is none, but the session.
 	For       string `json:"for,omitempty"`
 	Challenge string `json:"challenge"`
-	Tool      string `json:"tool,omitempty"`
-	Sends     int    `json:"sends,omitzero"`
-	Tries     int    `json:"tries,omitzero"`
-	Expires   int64  `json:"expires"`
+	// To is where its code went, by Challenge.place: it vouches for no other.
+	To      string `json:"to"`
+	Tool    string `json:"tool,omitempty"`
+	Sends   int    `json:"sends,omitzero"`
+	Tries   int    `json:"tries,omitzero"`
+	Expires int64  `json:"expires"`
+}
+
+// place stands for where a code is sent to.
+func (c Challenge) place() string {
+	sum := sha256.Sum256([]byte(c.Channel + "\x00" + c.Destination))
+	return hex.EncodeToString(sum[:])
 }
 
 func (f *flow) dead(now int64) bool { return now >= f.Expires || f.Tries >= codeTries }
@@ -56,9 +66,9 @@ var errTooManyCodes = &Error{codeOTPSend, "Too many codes were sent; try again l
 
 // ask begins a challenge, or goes on with the one that is open. send says
 // whether its code is to be sent now.
-func (k *codes) ask(question, tool string, now int64) (f flow, send bool, err error) {
+func (k *codes) ask(question string, to Challenge, now int64) (f flow, send bool, err error) {
 	i := k.find(question)
-	if i >= 0 && !k.Flows[i].dead(now) {
+	if i >= 0 && !k.Flows[i].dead(now) && k.Flows[i].To == to.place() {
 		if k.Flows[i].Sends >= codeSends {
 			return k.Flows[i], false, nil
 		}
@@ -71,7 +81,7 @@ func (k *codes) ask(question, tool string, now int64) (f flow, send bool, err er
 	if k.Begun++; k.Begun > codeFlows {
 		return flow{}, false, errTooManyCodes
 	}
-	f = flow{For: question, Challenge: question, Tool: tool, Sends: 1, Expires: now + codeLife.Milliseconds()}
+	f = flow{For: question, Challenge: question, To: to.place(), Tool: to.Tool, Sends: 1, Expires: now + codeLife.Milliseconds()}
 	if i >= 0 || question == "" {
 		f.Challenge = uuid.NewString() // a code of the former one must not do
 	}
@@ -85,10 +95,10 @@ func (k *codes) ask(question, tool string, now int64) (f flow, send bool, err er
 
 // try takes an attempt at a challenge before it is made, so that no two at once
 // are counted as one; bad says why there is none to be made.
-func (k *codes) try(question string, now int64) (f flow, bad string) {
+func (k *codes) try(question string, to Challenge, now int64) (f flow, bad string) {
 	i := k.find(question)
 	switch {
-	case i < 0:
+	case i < 0, k.Flows[i].To != to.place():
 		return flow{}, "NOT_FOUND"
 	case k.Flows[i].Tries >= codeTries:
 		return flow{}, "MAX_ATTEMPTS"

@@ -287,16 +287,21 @@ func TestNoCodeIsKept(t *testing.T) {
 	}
 }
 
-// lateHost answers the code "late" when it is told to, that it is down.
+// lateHost answers two codes when it is told to: "late", that it is down, and
+// "slow", that it is right.
 type lateHost struct {
 	*host
 	asked, answer chan struct{}
 }
 
 func (h *lateHost) Verify(ctx context.Context, c smooth.Challenge, code string) (smooth.Verdict, error) {
-	if code == "late" {
+	switch code {
+	case "late", "slow":
 		close(h.asked)
 		<-h.answer
+		if code == "slow" {
+			return smooth.Verdict{OK: true}, nil
+		}
 		return smooth.Verdict{}, errors.New("the service is down")
 	}
 	return h.host.Verify(ctx, c, code)
@@ -329,5 +334,43 @@ func TestALateFailureGivesBackOneAttempt(t *testing.T) {
 		}
 		c.verify(session, "123456")
 		c.wrong("SMO-206 SMO-210 it stays locked", "MAX_ATTEMPTS", 0)
+	}
+}
+
+// A code that went to one address vouches for no other: neither where the person
+// says to be another before it is checked, nor while it is.
+func TestACodeVouchesForItsAddress(t *testing.T) {
+	for _, during := range []bool{false, true} {
+		h := &lateHost{&host{left: 1000}, make(chan struct{}), make(chan struct{})}
+		s := serve(t, func(e *edge.Site) { e.Smooth.Codes = h })
+		c, other := s.dial("ann"), s.dial("ann")
+		session := c.session(`,"userEmail":"ann@example.com","supports":["identity_form"]`).text("data.sessionId")
+		s.agent.says(scriptItem{Kind: "custom", Name: "otp", Value: []byte(`{"toolId":"bills"}`)}, text("who?"))
+		c.say(session, "turn", "my bills")
+		c.until("eventual_response")
+		if during {
+			other.verify(session, "slow")
+			<-h.asked
+		}
+		s.agent.says(call("request_identity_intake", intakeRaise), text("bob?"))
+		c.say(session, "again", "I am Bob")
+		f := c.expect("interaction_required")
+		c.expect("stream_chunk")
+		c.send(`{"action":"submit_interaction","requestId":"s","sessionId":%q,"interactionId":%q,"values":{"email":"bob@example.com"}}`, session, f.text("data.data.interactionId"))
+		c.until("eventual_response")
+		if during {
+			close(h.answer)
+			other.expect("otp_invalid")
+		} else {
+			close(h.answer)
+			other.verify(session, "slow")
+			other.wrong("SMO-203 a code for another address", "NOT_FOUND", 0)
+		}
+		s.agent.says(text("hm"))
+		c.say(session, "last", "hi")
+		c.until("eventual_response")
+		if p := string(s.agent.last().Origin.Props); !strings.Contains(p, "bob@example.com") || strings.Contains(p, `"verified":true`) {
+			t.Errorf("SMO-203 during %v, the agent is told: %s", during, p)
+		}
 	}
 }

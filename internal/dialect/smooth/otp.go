@@ -126,7 +126,7 @@ func (t *turn) sendCode(ctx context.Context, cfg *Config, s *session, to Challen
 	var f flow
 	send := false
 	err := c.account(ctx, s.ID, func(k *codes) (err error) {
-		f, send, err = k.ask(question, to.Tool, c.server.now())
+		f, send, err = k.ask(question, to, c.server.now())
 		return err
 	})
 	refused, told := errors.AsType[*Error](err)
@@ -241,7 +241,7 @@ func (c *conn) verify(ctx context.Context, o *object, request string) error {
 	if i != nil && WantsCode(i) {
 		question = i.ID
 	}
-	verdict, by, err := c.checkCode(ctx, cfg, s, question, code)
+	verdict, to, err := c.checkCode(ctx, cfg, s, question, code)
 	if err != nil {
 		return err
 	}
@@ -249,9 +249,20 @@ func (c *conn) verify(ctx context.Context, o *object, request string) error {
 		c.refuseCode(request, verdict)
 		return nil
 	}
+	same := false // as when the code was sent: he may have said meanwhile that he is another
+	verified := func(s *session) {
+		now, ok := challenge(s, "")
+		if same = ok && now.place() == to.place(); same {
+			s.Verified = true
+		}
+	}
 	if question == "" {
-		if err := c.change(ctx, s.ID, func(s *session) { s.Verified = true }); err != nil {
+		if err := c.change(ctx, s.ID, verified); err != nil {
 			return err
+		}
+		if !same {
+			c.refuseCode(request, Verdict{Reason: "NOT_FOUND"})
+			return nil
 		}
 		c.out.send(verifiedFrame(request, c.server.now()))
 		return nil
@@ -261,7 +272,7 @@ func (c *conn) verify(ctx context.Context, o *object, request string) error {
 	}
 	defer v.done() // the turn goes on behind the frame that says so
 	_, err = c.server.o.Desk.Answer(ctx, c.who, dialect.Answer{
-		Thread: s.Thread, Interrupt: question, Value: verifiedBy(by), Verified: true,
+		Thread: s.Thread, Interrupt: question, Value: verifiedBy(to.Channel), Verified: true,
 	})
 	switch {
 	case errors.Is(err, chat.ErrNotWaiting), errors.Is(err, chat.ErrUnknownRun):
@@ -270,43 +281,44 @@ func (c *conn) verify(ctx context.Context, o *object, request string) error {
 	case err != nil:
 		return err
 	}
-	c.server.report("verified", c.change(ctx, s.ID, func(s *session) { s.Verified = true }))
+	c.server.report("verified", c.change(ctx, s.ID, verified))
 	c.out.send(verifiedFrame(request, c.server.now()))
 	return nil
 }
 
 // checkCode has a code checked, and keeps account of it: an attempt counts before it
 // is made, and only one that the service did not answer is given back.
-func (c *conn) checkCode(ctx context.Context, cfg *Config, s *session, question, code string) (v Verdict, by string, err error) {
+func (c *conn) checkCode(ctx context.Context, cfg *Config, s *session, question, code string) (v Verdict, to Challenge, err error) {
+	to, reachable := challenge(s, "")
+	if !reachable {
+		return Verdict{Reason: "NOT_FOUND"}, to, nil
+	}
 	var f flow
 	err = c.account(ctx, s.ID, func(k *codes) error {
-		f, v.Reason = k.try(question, c.server.now())
+		f, v.Reason = k.try(question, to, c.server.now())
 		return nil
 	})
-	to, reachable := challenge(s, f.Tool)
 	switch {
 	case err != nil:
-		return Verdict{}, "", err
+		return Verdict{}, to, err
 	case v.Reason != "":
-		return v, "", nil
-	case !reachable:
-		return Verdict{Reason: "NOT_FOUND"}, "", nil
+		return v, to, nil
 	}
-	to.ID = f.Challenge
+	to.ID, to.Tool = f.Challenge, f.Tool
 	v, err = cfg.Codes.Verify(ctx, to, code)
 	settle := (*codes).lock
 	switch {
 	case err != nil:
 		settle = (*codes).giveBack
 	case v.OK:
-		return v, to.Channel, c.account(ctx, s.ID, func(k *codes) error { k.close(f.Challenge); return nil })
+		return v, to, c.account(ctx, s.ID, func(k *codes) error { k.close(f.Challenge); return nil })
 	case v.Reason != "" && v.Reason != "INVALID_CODE":
 	default:
 		v.Remaining = min(v.Remaining, codeTries-f.Tries)
-		return v, "", nil
+		return v, to, nil
 	}
 	c.server.report("code", c.account(context.WithoutCancel(ctx), s.ID, func(k *codes) error { settle(k, f.Challenge); return nil }))
-	return v, "", err
+	return v, to, err
 }
 
 // The words for each reason.
