@@ -84,18 +84,21 @@ func TestGate(t *testing.T) {
 		{
 			"the agent's own outcome counts for nothing then",
 			[]Event{tool("c", "wipe"), toolEnd("c")},
-			Outcome{Status: chat.RunError, Interrupts: []*chat.Interrupt{{Upstream: "x"}}}, true,
+			Outcome{Status: chat.RunError, Interrupts: []*chat.Interrupt{{Upstream: "x"}}},
+			true,
 			`suspended; A-i0 approval agent c c wipe {"reason":"tool_call","toolCallId":"c","toolName":"wipe"}`, "",
 		},
 		{
 			"a call that has its result already is not asked about",
 			[]Event{tool("c", "wipe"), toolDone("c", "wiped"), toolEnd("c")},
-			Outcome{Status: chat.RunComplete}, false, "complete", "",
+			Outcome{Status: chat.RunComplete},
+			false, "complete", "",
 		},
 		{
 			"another tool goes on",
 			[]Event{tool("c", "list"), toolEnd("c"), toolDone("c", "[]")},
-			Outcome{Status: chat.RunComplete}, false, "complete", "",
+			Outcome{Status: chat.RunComplete},
+			false, "complete", "",
 		},
 		{
 			"one call is asked about at a time, and one that was cut off about nothing",
@@ -114,14 +117,16 @@ func TestGate(t *testing.T) {
 		{
 			"a call that the agent left open when it finished",
 			[]Event{tool("c", "wipe"), args("c", "{}")},
-			Outcome{Status: chat.RunComplete}, false,
+			Outcome{Status: chat.RunComplete},
+			false,
 			`suspended; A-i0 approval agent c c wipe {"reason":"tool_call","toolCallId":"c","toolName":"wipe","args":{}}`,
 			"tool.end c\n",
 		},
 		{
 			"a call that broke off is not asked about",
 			[]Event{tool("c", "wipe"), args("c", `{"all`)},
-			Outcome{Status: chat.RunError, Code: "X", Text: "x"}, false, "error", "tool.end c\n",
+			Outcome{Status: chat.RunError, Code: "X", Text: "x"},
+			false, "error", "tool.end c\n",
 		},
 		{
 			"a name that no id may have",

@@ -147,7 +147,7 @@ func BenchmarkChange(b *testing.B) {
 				_, frame := Variant{}.Encode(c).(*Encoded).frames(benchTopic, nil)
 				before := processor()
 				for b.Loop() {
-					want := received.Load() + int64(members*(frame.Size()))
+					want := received.Load() + int64(members*frame.Size())
 					e := Variant{}.Encode(c).(*Encoded)
 					for _, ch := range channels {
 						_, f := e.frames(benchTopic, nil)

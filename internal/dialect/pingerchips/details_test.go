@@ -277,32 +277,44 @@ func TestTreeOfAnyShape(t *testing.T) {
 		groups map[string]string // of a message: its siblings
 	}{
 		{
-			"PIN-234 unlinked messages of one parent are all kept", []*chat.Message{m("a", "", ""), m("b", "a", ""), m("c", "a", ""), m("d", "b", "")},
-			nil, "a b c d", map[string]string{"b": "b", "c": "c"},
+			"PIN-234 unlinked messages of one parent are all kept",
+			[]*chat.Message{m("a", "", ""), m("b", "a", ""), m("c", "a", ""), m("d", "b", "")},
+			nil, "a b c d",
+			map[string]string{"b": "b", "c": "c"},
 		},
 		{
-			"PIN-232 PIN-233 the newest of a group", []*chat.Message{m("a", "", ""), m("b", "", "a"), m("c", "", "b"), m("x", "a", ""), m("y", "c", "")},
-			nil, "c y", map[string]string{"a": "a b c", "b": "a b c", "c": "a b c"},
+			"PIN-232 PIN-233 the newest of a group",
+			[]*chat.Message{m("a", "", ""), m("b", "", "a"), m("c", "", "b"), m("x", "a", ""), m("y", "c", "")},
+			nil, "c y",
+			map[string]string{"a": "a b c", "b": "a b c", "c": "a b c"},
 		},
 		{
-			"PIN-233 or the one that was chosen", []*chat.Message{m("a", "", ""), m("b", "", "a"), m("c", "", "b"), m("x", "a", ""), m("y", "c", "")},
-			map[string]string{"a": "a"}, "a x", nil,
+			"PIN-233 or the one that was chosen",
+			[]*chat.Message{m("a", "", ""), m("b", "", "a"), m("c", "", "b"), m("x", "a", ""), m("y", "c", "")},
+			map[string]string{"a": "a"},
+			"a x", nil,
 		},
 		{
-			"PIN-234 what hangs under another branch is not shown", []*chat.Message{m("a", "", ""), m("x", "a", ""), m("b", "", "a"), m("y", "x", "")},
+			"PIN-234 what hangs under another branch is not shown",
+			[]*chat.Message{m("a", "", ""), m("x", "a", ""), m("b", "", "a"), m("y", "x", "")},
 			nil, "b", nil,
 		},
 		{
-			"PIN-232 a link under another parent makes no group", []*chat.Message{m("a", "", ""), m("b", "a", ""), m("c", "a", "a")},
-			nil, "a b c", map[string]string{"a": "a", "c": "c"},
+			"PIN-232 a link under another parent makes no group",
+			[]*chat.Message{m("a", "", ""), m("b", "a", ""), m("c", "a", "a")},
+			nil, "a b c",
+			map[string]string{"a": "a", "c": "c"},
 		},
 		{
-			"PIN-234 circles are cut", []*chat.Message{m("a", "", "b"), m("b", "", "a"), m("c", "b", ""), m("d", "", "d")},
+			"PIN-234 circles are cut",
+			[]*chat.Message{m("a", "", "b"), m("b", "", "a"), m("c", "b", ""), m("d", "", "d")},
 			nil, "", nil,
 		},
 		{
-			"PIN-234 a choice that is gone counts for nothing", []*chat.Message{m("a", "", ""), m("b", "", "a")},
-			map[string]string{"a": "zzz"}, "b", nil,
+			"PIN-234 a choice that is gone counts for nothing",
+			[]*chat.Message{m("a", "", ""), m("b", "", "a")},
+			map[string]string{"a": "zzz"},
+			"b", nil,
 		},
 	} {
 		view, groups := pingerchips.ViewOf(c.list, c.chosen)
@@ -376,11 +388,24 @@ func TestRefusalsHaveWords(t *testing.T) {
 		err  error
 		word string
 	}{
-		{chat.ErrNoThread, "not_found"}, {chat.ErrUnknownRun, "not_found"}, {chat.ErrNotWaiting, "not_found"}, {chat.ErrNoMessage, "not_found"},
-		{chat.ErrForkPoint, "not_found"}, {chat.ErrForkRole, "invalid_target"}, {chat.ErrParent, "invalid_parent"}, {chat.ErrNoParent, "parent_not_found"},
-		{chat.ErrDuplicateRun, "run_exists"}, {chat.ErrTooManyRuns, "too many runs"}, {chat.ErrReserved, "invalid payload"}, {chat.ErrForeignRun, "forbidden"},
-		{chat.ErrRunEnded, "already_ended"}, {chat.ErrNotSuspended, "not_suspended"}, {chat.ErrDecided, "already_decided"},
-		{conductor.ErrBusy, "busy"}, {conductor.ErrPages, "archive_unavailable"}, {conductor.ErrUnavailable, "internal"},
+		{chat.ErrNoThread, "not_found"},
+		{chat.ErrUnknownRun, "not_found"},
+		{chat.ErrNotWaiting, "not_found"},
+		{chat.ErrNoMessage, "not_found"},
+		{chat.ErrForkPoint, "not_found"},
+		{chat.ErrForkRole, "invalid_target"},
+		{chat.ErrParent, "invalid_parent"},
+		{chat.ErrNoParent, "parent_not_found"},
+		{chat.ErrDuplicateRun, "run_exists"},
+		{chat.ErrTooManyRuns, "too many runs"},
+		{chat.ErrReserved, "invalid payload"},
+		{chat.ErrForeignRun, "forbidden"},
+		{chat.ErrRunEnded, "already_ended"},
+		{chat.ErrNotSuspended, "not_suspended"},
+		{chat.ErrDecided, "already_decided"},
+		{conductor.ErrBusy, "busy"},
+		{conductor.ErrPages, "archive_unavailable"},
+		{conductor.ErrUnavailable, "internal"},
 	} {
 		if got := pingerchips.Refusal(fmt.Errorf("detail: %w", c.err)); got != c.word {
 			t.Errorf("%v is told as %q, want %q", c.err, got, c.word)
