@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/journal"
 )
@@ -283,4 +285,27 @@ func TestAStorageThatFails(t *testing.T) {
 		t.Errorf("%d pages are archived in the end", n)
 	}
 	y.cleared(c, "in the end", 1)
+}
+
+// TestWhoeverTidiesReachesTheOldest however many came after it.
+func TestWhoeverTidiesReachesTheOldest(t *testing.T) {
+	y := fileYard(t)
+	c := y.edge(archives(), y.j)
+	key, blob := Key(ann, "gone"), uuid.NewString()
+	must(t, c.loosen(t.Context(), loose{Key: key, At: y.now() - 2*looseAge.Milliseconds()}, blob))
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			for range looseLimit/20 + 1 {
+				if err := c.loosen(t.Context(), loose{Key: key, At: y.now()}, uuid.NewString()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	must(t, c.tidyNow(t.Context()))
+	if _, err := y.j.Shelf().Get(t.Context(), ownRealm, kindLoose, blob); !errors.Is(err, journal.ErrNotFound) {
+		t.Errorf("the oldest is still on the list: %v", err)
+	}
 }

@@ -22,8 +22,8 @@ const (
 	// looseAge is how old an entry must be: far beyond archiveTime, and beyond a
 	// failover of the store that takes back what it had said.
 	looseAge = time.Hour
-	// looseLimit bounds how many are looked at in one go, loosePage how many at
-	// once.
+	// looseLimit bounds how many are asked about in one go, loosePage how many are
+	// read at once.
 	looseLimit = 1000
 	loosePage  = 100
 )
@@ -74,25 +74,33 @@ func (c *Conductor) tidy(ctx context.Context) {
 }
 
 func (c *Conductor) tidyNow(ctx context.Context) error {
-	var list []journal.Value
-	for after := ""; len(list) < looseLimit; after = list[len(list)-1].ID {
+	type entry struct {
+		loose
+		blob string
+	}
+	var old []entry // the newest first; so the oldest stand on the last pages
+	var errs []error
+	for after := ""; ; {
 		some, err := c.j.Shelf().List(ctx, ownRealm, kindLoose, looseOwner, after, loosePage)
 		if err != nil {
 			return err
 		}
-		list = append(list, some...)
+		for _, v := range some {
+			e := entry{blob: v.ID}
+			if err := json.Unmarshal(v.Data, &e.loose); err != nil {
+				errs = append(errs[:min(len(errs), loosePage)], err)
+			} else if c.o.Now()-e.At >= looseAge.Milliseconds() {
+				old = append(old, e)
+			}
+			after = v.ID
+		}
+		old = old[max(0, len(old)-looseLimit):]
 		if len(some) < loosePage {
 			break
 		}
 	}
-	var errs []error
-	for _, v := range slices.Backward(list) { // the oldest first
-		var l loose
-		if err := json.Unmarshal(v.Data, &l); err != nil {
-			errs = append(errs, err)
-		} else if c.o.Now()-l.At >= looseAge.Milliseconds() {
-			errs = append(errs, c.whose(ctx, l, v.ID))
-		}
+	for _, e := range slices.Backward(old) {
+		errs = append(errs, c.whose(ctx, e.loose, e.blob))
 	}
 	return errors.Join(errs...)
 }
