@@ -195,6 +195,8 @@ class Thread {
       const a = await w.look();
       if (a?.ok && a.pendingInterrupt) await this.answer(a.pendingInterrupt.interruptId);
       else if (a?.ok && !a.replay) return true;
+      // The stops of a run that hangs may all have been lost while the store was away.
+      else if (this.hung && w.joined) for (const r of w.open) await this.cancel(r);
       await sleep(50);
     }
     log("stuck", { th: this.id, why: "a run does not end" });
@@ -204,6 +206,7 @@ class Thread {
     while (!stopping) {
       const kind = pick(kinds);
       const [n, d] = [6 + below(50), 2 + below(30)];
+      this.hung = kind === "hang"; // also if nobody hears that it was taken
       switch (kind) {
         case "think": await this.send(`n=4 d=3000`); break;
         case "long": await this.send(`n=${150 + below(100)} d=20`); break;
@@ -217,7 +220,6 @@ class Thread {
           for (let i = 0; i < 200 && ![...this.heard.values()].some((h) => h >= at); i++) await sleep(10);
           const run = a.runId ?? [...this.heard.keys()][0];
           if (run) await this.cancel(run);
-          if (kind === "hang") this.hung = run;
           break;
         }
         default: await this.send(`n=${n} d=${d}`);
