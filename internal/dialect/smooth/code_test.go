@@ -374,3 +374,28 @@ func TestACodeVouchesForItsAddress(t *testing.T) {
 		}
 	}
 }
+
+// An agent that says again and again that it needs a code has one sent for the turn.
+func TestATurnHasOneCodeSentUnasked(t *testing.T) {
+	h := &host{left: 1000}
+	s := serve(t, func(e *edge.Site) { e.Smooth.Codes = h })
+	c := s.dial("ann")
+	session := c.session(`,"userEmail":"ann@example.com"`).text("data.sessionId")
+	var script []scriptItem
+	for range 50 {
+		script = append(script, scriptItem{Kind: "custom", Name: "otp", Value: []byte(`{"toolId":"bills"}`)})
+	}
+	for n := 1; n <= 2; n++ {
+		s.agent.says(append(script, text("who?"))...)
+		c.say(session, "turn", "my bills")
+		cards := 0
+		for _, f := range c.until("eventual_response") {
+			if f.kind() == "otp_verification_required" {
+				cards++
+			}
+		}
+		if cards != 1 || len(h.sent) != n {
+			t.Errorf("SMO-200 turn %d: %d cards, %d codes", n, cards, len(h.sent))
+		}
+	}
+}

@@ -150,13 +150,14 @@ func (t *turn) sendCode(ctx context.Context, cfg *Config, s *session, to Challen
 
 // wantCode has a code sent because the agent said, without a question, that it
 // needs one: the turn ends as it would, behind the frames that say so, and the
-// person sends the message again once the code was right (SMO-204). Holds
-// conn.mu.
+// person sends the message again once the code was right (SMO-204). What it says
+// of that again in the turn adds nothing. Holds conn.mu.
 func (t *turn) wantCode(said jsontext.Value) {
 	c, cfg := t.conn, t.conn.config()
-	if t.mirror || cfg == nil || cfg.Codes == nil || said.Kind() != '{' {
+	if t.mirror || t.wanted || cfg == nil || cfg.Codes == nil || said.Kind() != '{' {
 		return
 	}
+	t.wanted = true
 	t.sending++
 	t.conn.server.spawn(func(ctx context.Context) {
 		err := t.sessionCode(ctx, cfg, said)

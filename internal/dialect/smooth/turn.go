@@ -23,6 +23,7 @@ type turn struct {
 	supports      []string
 	done          chan struct{} // closed when it is not shown any more
 	over          bool
+	wanted        bool              // the agent said that it needs a code
 	sending       int               // codes that are being sent
 	last          func()            // the turn's end, which waits for them
 	awaited       bool              // the record by which it was taken up is yet to come
