@@ -86,6 +86,9 @@ func (s *keySet) fetch(etag string) (fetched, error) {
 		req.Header.Set("If-None-Match", etag)
 	}
 	resp, err := s.client.Do(req)
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err // the address may hold a secret
+	}
 	if err != nil {
 		return fetched{}, fmt.Errorf("jwks: %w", err)
 	}

@@ -268,3 +268,13 @@ func TestJWKSWaitIsBounded(t *testing.T) {
 		}
 	})
 }
+
+func TestJWKSErrorHasNoAddress(t *testing.T) {
+	e := newEndpoint(t)
+	e.say(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	j := e.jwt(t, func(c *JWTConfig) { c.JWKSURL += "?key=hush" })
+	j.Warm()
+	if err := <-e.fetched; err == nil || strings.Contains(err.Error(), "hush") {
+		t.Errorf("what a log is told: %v", err)
+	}
+}
