@@ -78,6 +78,9 @@ type Thread struct {
 	ID      string
 	Title   string
 	Created int64
+	// Agent is the configured agent's name, or "" for the site's first; a list
+	// does not tell it.
+	Agent string
 }
 
 // Presence is who watches a thread. Members are at most some hundred for each

@@ -63,7 +63,7 @@ func (d desk) Get(ctx context.Context, p identity.Principal, thread string) (dia
 	if err != nil {
 		return dialect.Thread{}, err
 	}
-	return dialect.Thread{ID: thread, Title: st.Info.Title, Created: st.Info.Created}, nil
+	return dialect.Thread{ID: thread, Title: st.Info.Title, Created: st.Info.Created, Agent: st.Info.Agent}, nil
 }
 
 func (d desk) List(ctx context.Context, p identity.Principal, after string, limit int) ([]dialect.Thread, bool, error) {

@@ -88,15 +88,24 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 // agent finds the agent that an id means (SMO-053), if clients may have it.
 func (c *Config) agent(id, origin string) (string, *Error) {
 	name, refused := c.named(id)
-	switch {
-	case refused != nil:
+	if refused == nil {
+		refused = c.admits(name, origin)
+	}
+	if refused != nil {
 		return "", refused
-	case len(c.Allowed) > 0 && !slices.Contains(c.Allowed, name):
-		return "", &Error{CodeForbiddenAgent, "This agent cannot be talked to here."}
-	case c.Origins[name] != nil && !c.Origins[name](origin):
-		return "", &Error{CodeOrigin, "This page may not talk to the agent."}
 	}
 	return name, nil
+}
+
+// admits says whether a page may talk to an agent, or nil.
+func (c *Config) admits(name, origin string) *Error {
+	switch {
+	case len(c.Allowed) > 0 && !slices.Contains(c.Allowed, name):
+		return &Error{CodeForbiddenAgent, "This agent cannot be talked to here."}
+	case c.Origins[name] != nil && !c.Origins[name](origin):
+		return &Error{CodeOrigin, "This page may not talk to the agent."}
+	}
+	return nil
 }
 
 func (c *Config) named(id string) (string, *Error) {

@@ -49,9 +49,17 @@ func (c *conn) create(ctx context.Context, o *object, request string) error {
 		s.AgentID = c.shown(agentID)
 	}
 	if conversation != "" {
-		if s.Thread, err = c.thread(ctx, conversation); err != nil {
+		t, err := c.thread(ctx, conversation)
+		if err != nil {
 			return err
 		}
+		// It is the conversation's own agent that will answer.
+		if t.ID != "" && t.Agent != "" {
+			if refused := cfg.admits(t.Agent, c.origin); refused != nil {
+				return refused
+			}
+		}
+		s.Thread = t.ID
 	}
 	resumed := s.Thread != ""
 	if !resumed {

@@ -140,10 +140,11 @@ func (c *conn) rename(ctx context.Context, o *object, request string) error {
 	if o.err != nil {
 		return o.err
 	}
-	thread, err := c.thread(ctx, id)
+	t, err := c.thread(ctx, id)
 	if err != nil {
 		return err
 	}
+	thread := t.ID
 	if thread == "" {
 		return &Error{CodeNoConversation, "There is no such conversation."}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/parlance-gateway/parlance/internal/dialect"
 	"github.com/parlance-gateway/parlance/internal/edge"
 )
 
@@ -96,6 +97,18 @@ func TestAgentsThatArePages(t *testing.T) {
 			t.Errorf("SMO-052 %+v: %s", c, f)
 		}
 		d.close()
+	}
+	// A conversation has its agent already, whatever agent is named with it.
+	d := s.dial("ann")
+	for _, c := range []struct{ agent, code string }{{"helper", ""}, {"inner", "AGENT_NOT_AUTHORIZED"}, {"widget", "ORIGIN_NOT_ALLOWED"}} {
+		th, err := s.hub.Desk().Create(t.Context(), person("ann"), dialect.NewThread{Agent: c.agent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.send(`{"action":"create_conversation_session","requestId":"c","agentId":"helper","conversationId":%q}`, th.ID)
+		if f := d.next(); f.text("error.code") != c.code {
+			t.Errorf("SMO-052 a conversation of %s: %s", c.agent, f)
+		}
 	}
 }
 

@@ -147,23 +147,23 @@ func (c *conn) shown(id string) string {
 }
 
 // thread finds the thread that a client's conversationId means: an id as it was
-// shown, or the thread's own. "" is none that he may see.
-func (c *conn) thread(ctx context.Context, conversation string) (string, error) {
+// shown, or the thread's own. One without an id is none that he may see.
+func (c *conn) thread(ctx context.Context, conversation string) (t dialect.Thread, err error) {
 	id := conversation
 	n, err := c.server.o.Desk.Note(ctx, c.who, noteID, conversation)
 	switch {
 	case err == nil:
 		id = string(n.Data)
 	case !errors.Is(err, chat.ErrNoThread):
-		return "", err
+		return t, err
 	case !chat.ValidID(id):
-		return "", nil
+		return t, nil
 	}
-	_, err = c.server.o.Desk.Get(ctx, c.who, id)
+	t, err = c.server.o.Desk.Get(ctx, c.who, id)
 	if errors.Is(err, chat.ErrNoThread) {
-		return "", nil
+		return dialect.Thread{}, nil
 	}
-	return id, err
+	return t, err
 }
 
 // remember keeps what a shown conversation id means, where it is not the
