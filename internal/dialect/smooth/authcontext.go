@@ -20,37 +20,37 @@ const noteAuth = "smooth.auth"
 
 var errAuthContext = &Error{CodeAuthContext, "The 'authContext' is not valid."}
 
-// vouched says whether the back end vouches for the person of a session: by an
+// vouched is the user id that the back end vouches for, or "": by an
 // HMAC-SHA256 over user id and time, with or without a colon between them. Each
 // signature counts once. Without a key nothing is looked at.
-func (c *conn) vouched(ctx context.Context, cfg *Config, v jsontext.Value) (bool, error) {
+func (c *conn) vouched(ctx context.Context, cfg *Config, v jsontext.Value) (user string, err error) {
 	if len(v) == 0 || len(cfg.AuthKey) == 0 {
-		return false, nil
+		return "", nil
 	}
 	o := entry(v)
-	user, signature := o.required("userId", maxName), o.required("signature", maxName)
+	id, signature := o.required("userId", maxName), o.required("signature", maxName)
 	at, err := strconv.ParseInt(string(o.members["timestamp"]), 10, 64)
 	given, hexErr := hex.DecodeString(signature)
 	if o.err != nil || err != nil || hexErr != nil {
-		return false, errAuthContext
+		return "", errAuthContext
 	}
 	age := c.server.o.Now().Sub(time.Unix(at, 0))
 	stamp := strconv.FormatInt(at, 10)
-	plain := hmac.Equal(given, sign(cfg.AuthKey, user+stamp))
-	colon := hmac.Equal(given, sign(cfg.AuthKey, user+":"+stamp))
+	plain := hmac.Equal(given, sign(cfg.AuthKey, id+stamp))
+	colon := hmac.Equal(given, sign(cfg.AuthKey, id+":"+stamp))
 	if !plain && !colon || age > authAge || age < -authAge {
-		return false, errAuthContext
+		return "", errAuthContext
 	}
 	ok, err := c.server.o.Desk.PutNote(ctx, c.who, dialect.Note{
 		Kind: noteAuth, ID: hex.EncodeToString(given), Shared: true, Data: []byte{'1'},
 	}, 4*authAge)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	if !ok {
-		return false, errAuthContext // it was used before
+		return "", errAuthContext // it was used before
 	}
-	return true, nil
+	return id, nil
 }
 
 func sign(key []byte, text string) []byte {

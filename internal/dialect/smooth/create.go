@@ -42,9 +42,10 @@ func (c *conn) create(ctx context.Context, o *object, request string) error {
 		return refused
 	}
 	var err error
-	if s.Vouched, err = c.vouched(ctx, cfg, vouch); err != nil {
+	if s.VouchedID, err = c.vouched(ctx, cfg, vouch); err != nil {
 		return err
 	}
+	s.Vouched = s.VouchedID != ""
 	if !isUUID(agentID) {
 		s.AgentID = c.shown(agentID)
 	}

@@ -165,6 +165,10 @@ func TestWhoNeedsNoCode(t *testing.T) {
 				t.Errorf("%s: %s", who.name, f)
 			}
 		}
+		id := `"id":"ann",`
+		if props := string(s.agent.last().Origin.Props); strings.Contains(props, id+`"email":"ann@example.com","verified":true`) != (who.more != "") || strings.Contains(props, id) != (who.more != "") {
+			t.Errorf("%s: the agent is told whom: %s", who.name, props)
+		}
 		if a := s.agent.last().Answers[0].Answer; string(a) != who.answer {
 			t.Errorf("%s: the agent hears %s", who.name, a)
 		}

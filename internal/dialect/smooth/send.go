@@ -38,6 +38,9 @@ type props struct {
 }
 
 type user struct {
+	// ID is what the back end vouches for, where it does; then nobody has looked
+	// at the address.
+	ID    string `json:"id,omitempty"`
 	Name  string `json:"name,omitempty"`
 	Email string `json:"email,omitempty"`
 	Phone string `json:"phone,omitempty"`
@@ -87,7 +90,7 @@ func (c *conn) message(ctx context.Context, o *object, request string) error {
 	if request == "" {
 		request = "srv-" + uuid.NewString()
 	}
-	if n := (user{s.UserName, first(s.Email, s.UserEmail), s.Phone, s.Vouched || s.Verified}); n != (user{}) {
+	if n := (user{s.VouchedID, s.UserName, first(s.Email, s.UserEmail), s.Phone, s.Vouched || s.Verified}); n != (user{}) {
 		r.props.User = &n
 	}
 	r.props.Session = s.Metadata

@@ -36,8 +36,10 @@ type session struct {
 	Email        string         `json:"contactEmail,omitempty"`
 	Phone        string         `json:"contactPhone,omitempty"`
 	Metadata     jsontext.Value `json:"metadata,omitzero"`
-	// Vouched says that the back end said who the person is (SMO-042).
-	Vouched bool `json:"vouched,omitzero"`
+	// Vouched says that the back end said who the person is, by VouchedID
+	// (SMO-042): of what else the client said it knows nothing.
+	Vouched   bool   `json:"vouched,omitzero"`
+	VouchedID string `json:"vouchedId,omitempty"`
 	// Verified says that a one-time code of the person's was right.
 	Verified bool  `json:"verified,omitzero"`
 	Created  int64 `json:"created"`
