@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -158,7 +159,7 @@ func (d *doctor) literals(raw []byte) {
 			in = in || v["handler"] == "parlance"
 			for key, value := range v {
 				at := strings.TrimPrefix(path+" "+key, " ")
-				if text, is := value.(string); is && in && secretName(key) && text != "" && !strings.Contains(text, "{") {
+				if text, is := value.(string); is && in && (secretName(key) && text != "" || hasPassword(text)) && !strings.Contains(text, "{") {
 					found = append(found, key)
 				}
 				walk(at, in || path == "apps" && key == "parlance", value)
@@ -182,10 +183,20 @@ func (d *doctor) literals(raw []byte) {
 
 func secretName(key string) bool {
 	switch strings.ToLower(key) {
-	case "secret", "secrets", "password", "authorization", "x-api-key":
+	case "secret", "secrets", "password", "auth_key", "authorization", "x-api-key":
 		return true
 	}
 	return false
+}
+
+// hasPassword says that a text is an address with a password in it.
+func hasPassword(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return false
+	}
+	_, has := u.User.Password()
+	return has
 }
 
 // fewDescriptors is below what a site of some size needs: a socket takes one.

@@ -132,6 +132,8 @@ func TestDoctor(t *testing.T) {
 		{"24 an admin endpoint for everybody", patient{global: "admin :2019"}, []string{"FAIL  admin endpoint", "localhost"}, true},
 		{"25 no admin endpoint", patient{global: "admin off"}, []string{"warn  admin endpoint: it is off"}, false},
 		{"26 a secret in the configuration", patient{site: strings.ReplaceAll(smooth, "{env.KEY}", "0123456789abcdef0123456789abcdef")}, []string{"warn  secrets", "{env.NAME}"}, false},
+		{"26 a password in an address", patient{journal: "journal redis redis://u:plums@" + nobody}, []string{"warn  secrets: 1 stand", "(url)"}, true},
+		{"26 a key that contexts are signed with", patient{site: strings.Replace(smooth, "smooth", "smooth {\nauth_key 0123456789abcdef0123456789abcdef\n}", 1)}, []string{"warn  secrets: 1 stand", "(auth_key)"}, false},
 		{"27 a storage in a file's place", patient{global: fmt.Sprintf("storage file_system %q", occupied)}, []string{"FAIL  storage", "global option storage"}, true},
 		{"28 nobody is asked who he is", patient{site: "parlance echo\n}\nhttp://chat.example:8081 {\nparlance echo"}, []string{"warn  default: auth", "auth jwt"}, false},
 		{"29 codes that nobody sends", patient{site: strings.Replace(smooth, "smooth", "smooth {\notp {\nsend http://"+nobody+"/send\nverify http://"+nobody+"/verify\nsecret {env.KEY}\n}\n}", 1)}, []string{"FAIL  default: otp send: nobody listens", "FAIL  default: otp verify: nobody listens"}, true},
