@@ -20,7 +20,7 @@ const (
 	// quiet is how long an owner that lives must have written nothing before its
 	// run is taken, beside the time that it gathers text for: what its agent had
 	// said through it is then in the journal.
-	quiet = 60 * time.Millisecond
+	quiet = 200 * time.Millisecond
 	// quietTries bounds how long an owner is waited for that goes on writing.
 	quietTries = 5
 )

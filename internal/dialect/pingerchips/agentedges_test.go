@@ -1,6 +1,7 @@
 package pingerchips_test
 
 import (
+	"bytes"
 	"context"
 	"strconv"
 	"strings"
@@ -123,8 +124,9 @@ func TestAgentMoves(t *testing.T) {
 	a.after(0, "PIN-172 the decision at the other edge", event("tool_approval"))
 	a.does("run:resume", `{"runId":"r-m1"}`)
 	a.does("run:token", `{"runId":"r-m1","content":`+quote(text+"yes")+`}`)
+	// What is shown is not lost, though the agent says it no more.
+	w.after(0, "PIN-194 the last word", func(f frame) bool { return bytes.Contains(f.payload, []byte(" yes")) })
 	a.conn.close()
-	// What it said last is not lost, though it says no more.
 	a = all[0].worker("t1")
 	a.does("run:end", `{"runId":"r-m1"}`)
 	w.over(0, "r-m1")
