@@ -80,7 +80,7 @@ func (c *Conductor) sentBefore(ctx context.Context, key chat.Key, v *View, id st
 // the same words before is no error (PIN-156).
 func (c *Conductor) Regenerate(ctx context.Context, p identity.Principal, thread string, g chat.Regenerate) (Begun, error) {
 	key := Key(p, thread)
-	realm, err := c.admit(p, key)
+	realm, err := c.admit(ctx, p, key)
 	if err != nil {
 		return Begun{}, err
 	}
@@ -114,6 +114,7 @@ func (c *Conductor) Regenerate(ctx context.Context, p identity.Principal, thread
 		return Begun{}, err
 	}
 	c.takeUp(key, g.Run, d, nil)
+	c.queue(key, g.Agent, g.Run, g.Origin.By)
 	c.wake(key, g.Agent, g.Run)
 	out := Begun{Message: g.Message, Run: g.Run, Answer: g.Answer}
 	out.Log, err = c.logOf(ctx, key, d, g.Run)

@@ -75,6 +75,10 @@ type Conductor struct {
 	took     map[runKey]int64 // when runs were taken from other edges, for takeEvery
 	draining bool
 	sweep    Sweep
+	// queued are runs that wait for agents that dial in; queuedSwept is when old
+	// ones were taken out.
+	queued      map[runKey]queued
+	queuedSwept int64
 
 	// fleet is what the other edges said last; announced is when this one was
 	// heard last, for the goroutine of the heartbeat alone.
@@ -121,7 +125,7 @@ func New(j journal.Journal, rooms *room.Rooms, o Options) *Conductor {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	ctx, end := context.WithCancel(context.Background())
-	c := &Conductor{j: j, rooms: rooms, o: o, ctx: ctx, end: end, runners: make(map[attempt]*runner), took: make(map[runKey]int64), kick: make(chan struct{}, 1)}
+	c := &Conductor{j: j, rooms: rooms, o: o, ctx: ctx, end: end, runners: make(map[attempt]*runner), took: make(map[runKey]int64), queued: make(map[runKey]queued), kick: make(chan struct{}, 1)}
 	c.beats.what = "the journal did not take this edge's heartbeat"
 	c.looks.what = "the journal did not say what is due"
 	c.archives.what = "a thread could not be archived"

@@ -445,3 +445,33 @@ func TestWhoBegins(t *testing.T) {
 		e.off()
 	}
 }
+
+// A client's runs that wait for an agent that dials in count among his, for as
+// long as they wait.
+func TestRunsThatWaitAreBounded(t *testing.T) {
+	w := newWorld(t)
+	r := inbound(newCaller())
+	r.MaxClientRuns = 2
+	a := w.edge(r)
+	one, two, three := a.create("one"), a.create("two"), a.create("three")
+	begin := func(key chat.Key, id string) (string, error) {
+		run, _, err := a.StartRun(t.Context(), ann, key.Thread, say(id, "hi"))
+		return run, err
+	}
+	first, err := begin(one, "m1")
+	must(t, err)
+	second, err := begin(two, "m2")
+	must(t, err)
+	if _, err := begin(three, "m3"); !errors.Is(err, chat.ErrTooManyRuns) {
+		t.Errorf("a third run that waits: %v", err)
+	}
+	a.takes(one, first) // at work here: it counts once
+	if _, err := begin(three, "m3"); !errors.Is(err, chat.ErrTooManyRuns) {
+		t.Errorf("one at work and one that waits: %v", err)
+	}
+	must(t, a.CancelRun(t.Context(), ann, two.Thread, second))
+	w.moved.Add(2_000)
+	if _, err := begin(three, "m3"); err != nil {
+		t.Errorf("when one has ended: %v", err)
+	}
+}

@@ -83,7 +83,7 @@ func (c *Conductor) StartRun(ctx context.Context, p identity.Principal, thread s
 // with all ids, and also of a refused command what it was decided on.
 func (c *Conductor) start(ctx context.Context, p identity.Principal, thread string, s chat.Start) (chat.Start, done, error) {
 	key := Key(p, thread)
-	realm, err := c.admit(p, key)
+	realm, err := c.admit(ctx, p, key)
 	if err != nil {
 		return s, done{}, err
 	}
@@ -124,6 +124,7 @@ func (c *Conductor) start(ctx context.Context, p identity.Principal, thread stri
 		return s, d, err
 	}
 	c.takeUp(key, s.Run, d, nil)
+	c.queue(key, s.Agent, s.Run, s.Origin.By)
 	c.wake(key, s.Agent, s.Run)
 	c.trim(key, d.View.Meta)
 	return s, d, nil
@@ -131,23 +132,27 @@ func (c *Conductor) start(ctx context.Context, p identity.Principal, thread stri
 
 // admit returns the realm's configuration, if the principal may begin one more
 // run there.
-func (c *Conductor) admit(p identity.Principal, key chat.Key) (*Realm, error) {
+func (c *Conductor) admit(ctx context.Context, p identity.Principal, key chat.Key) (*Realm, error) {
 	realm := c.o.Realm(p.Realm)
 	if realm == nil {
 		return nil, chat.ErrNoThread
 	}
-	if realm.MaxClientRuns > 0 && c.runsOf(key, chat.Subject(p.Subject)) >= realm.MaxClientRuns {
-		return nil, chat.ErrTooManyRuns
+	if most, by := realm.MaxClientRuns, chat.Subject(p.Subject); most > 0 {
+		at := c.runsOf(key, by)
+		if at >= most || at+c.waitingOf(ctx, key, by, most-at) >= most {
+			return nil, chat.ErrTooManyRuns
+		}
 	}
 	return realm, nil
 }
 
-// runsOf counts the runs of this edge that somebody began.
+// runsOf counts the runs of this edge that somebody began; those wait no more.
 func (c *Conductor) runsOf(key chat.Key, by chat.Subject) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := 0
 	for a, r := range c.runners {
+		delete(c.queued, runKey{a.key, a.run})
 		if a.key.Realm == key.Realm && a.key.Tenant == key.Tenant && r.own.Origin.By == by {
 			n++
 		}
