@@ -201,7 +201,7 @@ run_tests() {
 		prepare_tests "$@"
 	fi
 	say "go test -race $*"
-	CGO_ENABLED=1 go test -race -count=1 -timeout 20m "$@"
+	CGO_ENABLED=1 go test -race -count=1 -timeout 40m "$@"
 }
 
 # --- bench ------------------------------------------------------------------
