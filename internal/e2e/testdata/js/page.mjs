@@ -286,8 +286,11 @@ test("an image is sent and shown", async () => {
   for (const p of [one, two]) {
     await p.answers.getByText("I received a file of type image/png.").waitFor();
     const img = p.log.getByRole("img", { name: "dot.png" });
-    await img.scrollIntoViewIfNeeded();
-    await until(() => img.evaluate((i) => i.complete && i.naturalWidth === 1), "the image");
+    // The log is drawn anew while the answer is written, and the image with it.
+    await until(() => img.evaluate((i) => {
+      i.scrollIntoView();
+      return i.complete && i.naturalWidth === 1;
+    }), "the image");
   }
 });
 
