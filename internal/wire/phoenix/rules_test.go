@@ -66,7 +66,8 @@ func TestMalformed(t *testing.T) {
 	} {
 		s := serve(t, Options{}, Accept{}, nil)
 		ws := s.join()
-		ws.alive()
+		ws.say(`["1","3","room:a","x",{}]`)
+		ws.expect(`["1","3","room:a","phx_reply",{"status":"ok","response":{}}]`)
 		ws.say(frame)
 		code, before := ws.closed()
 		if int(code) != want || before != "" {

@@ -166,6 +166,16 @@ func TestFrames(t *testing.T) {
 					namespace = "/custom"
 				}
 			}
+			var got []string
+			if before, _, ok := strings.Cut(c.handler, "; gone"); ok {
+				// The last frame ends the socket, and what is about to be handled with it.
+				n := len(c.send) - 1
+				ws.say(c.send[:n]...)
+				if got = append(got, receive(t, log)); got[0] != before {
+					t.Fatalf("handler: %.300q, want %.300q", got, before)
+				}
+				c.send = c.send[n:]
+			}
 			ws.say(c.send...)
 			var back string
 			if c.closed {
@@ -176,7 +186,6 @@ func TestFrames(t *testing.T) {
 			if got := anonymous(back); got != c.back {
 				t.Errorf("came back %q, want %q", got, c.back)
 			}
-			var got []string
 			for c.closed && strings.Contains(c.handler, "gone") {
 				got = append(got, receive(t, log))
 				if strings.HasPrefix(got[len(got)-1], "gone") {
@@ -184,8 +193,7 @@ func TestFrames(t *testing.T) {
 				}
 			}
 			s.sio.Close() // now all callbacks have been made
-			// What was whole before the frame that ends the socket may be cut off by it.
-			if got := strings.Join(append(got, drained(log, c.closed)...), "; "); got != c.handler && !(c.closed && strings.HasSuffix(c.handler, "; "+got)) {
+			if got := strings.Join(append(got, drained(log, c.closed)...), "; "); got != c.handler {
 				t.Errorf("handler: %.300q, want %.300q", got, c.handler)
 			}
 		})
