@@ -189,8 +189,13 @@ func (r *Repair) heed(ev Event, k string) {
 	c := r.gate.foreign[k]
 	switch ev.Kind {
 	case chat.KindToolStart:
-		if name := toolName(ev.Name); r.gated(ev.Name, name) && len(r.gate.foreign) < maxForeign {
+		name := toolName(ev.Name)
+		switch {
+		case !r.gated(ev.Name, name):
+		case r.calls.foreign[k] && len(r.gate.foreign) < maxForeign:
 			r.gate.foreign[k] = &foreignCall{id: ev.ID, name: name}
+		case !r.gate.halted: // its end may not be told from others', so nobody waits for it
+			r.askFor(ev.ID, cleanName(ev.ID, maxKey), name, nil, chat.GateAgent)
 		}
 	case chat.KindToolArgs:
 		switch {

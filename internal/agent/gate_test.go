@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -295,5 +296,31 @@ func TestGateShowsNoPartOfASubagentsCall(t *testing.T) {
 	_, out := r.End(Outcome{Status: chat.RunCancelled})
 	if got, want := questions(out), `suspended; A-i0 approval agent s  wipe {"reason":"tool_call","toolCallId":"s","toolName":"wipe"}`; got != want {
 		t.Errorf("SMO-150\ngot  %q\nwant %q", got, want)
+	}
+}
+
+// A call that cannot be watched to its end is asked about when it begins.
+func TestGateClosesWhenItIsFull(t *testing.T) {
+	for _, c := range []struct{ what, tool, by string }{
+		{"calls that wait for their end", "wipe", "S"},
+		{"calls of other tools, whose ends do not say whose they are", "look", ""},
+	} {
+		r := gated(newRun(), "wipe")
+		for n := range maxForeign {
+			r.Event(sub(tool("s"+strconv.Itoa(n), c.tool), "S"))
+		}
+		if r.Halted() {
+			t.Fatalf("%s: it halts before it must", c.what)
+		}
+		for _, ev := range []Event{tool("last", "wipe"), args("last", `{"a":1}`), toolEnd("last")} {
+			if ev.Subagent = c.by; ev.Kind == chat.KindToolStart {
+				ev.Subagent = "S"
+			}
+			r.Event(ev)
+		}
+		_, out := r.End(Outcome{Status: chat.RunComplete})
+		if got, want := questions(out), `suspended; A-i0 approval agent last  wipe {"reason":"tool_call","toolCallId":"last","toolName":"wipe"}`; !r.Halted() || got != want {
+			t.Errorf("SMO-150 %s: got %q", c.what, got)
+		}
 	}
 }
