@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -21,8 +22,10 @@ const noteAuth = "smooth.auth"
 var errAuthContext = &Error{CodeAuthContext, "The 'authContext' is not valid."}
 
 // vouched is the user id that the back end vouches for, or "": by an
-// HMAC-SHA256 over user id and time, with or without a colon between them. Each
-// signature counts once. Without a key nothing is looked at.
+// HMAC-SHA256 over user id and time, with or without a colon between them. An id
+// that ends in a colon needs the second one: without it the same signature is that
+// of the id before the colon. Each signature counts once. Without a key nothing is
+// looked at.
 func (c *conn) vouched(ctx context.Context, cfg *Config, v jsontext.Value) (user string, err error) {
 	if len(v) == 0 || len(cfg.AuthKey) == 0 {
 		return "", nil
@@ -36,7 +39,7 @@ func (c *conn) vouched(ctx context.Context, cfg *Config, v jsontext.Value) (user
 	}
 	age := c.server.o.Now().Sub(time.Unix(at, 0))
 	stamp := strconv.FormatInt(at, 10)
-	plain := hmac.Equal(given, sign(cfg.AuthKey, id+stamp))
+	plain := !strings.HasSuffix(id, ":") && hmac.Equal(given, sign(cfg.AuthKey, id+stamp))
 	colon := hmac.Equal(given, sign(cfg.AuthKey, id+":"+stamp))
 	if !plain && !colon || age > authAge || age < -authAge {
 		return "", errAuthContext
