@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"net/http"
 	"time"
+
+	"github.com/parlance-gateway/parlance/internal/wire/ws"
 )
 
 // Defaults of Options and Accept; the first three are those of the reference
@@ -42,6 +44,8 @@ type Options struct {
 	// MaxPackets bounds the packets of one POST.
 	MaxPackets int
 
+	// Counts are told what the sessions do; nil is nobody.
+	Counts *ws.Counts
 	Logger *slog.Logger
 }
 
@@ -55,6 +59,9 @@ func (o Options) withDefaults() Options {
 	def(&o.MaxConnections, DefaultMaxConnections)
 	def(&o.MaxPackets, DefaultMaxPackets)
 	def(&o.LargeBytes, DefaultLargeBytes)
+	if o.Counts == nil {
+		o.Counts = new(ws.Counts)
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -88,7 +95,8 @@ type Accept struct {
 	// only; so is one that is set over TLS.
 	CookiePath   string
 	CookieSecure bool
-	// Value is whatever the caller wants to have with the session.
+	// Value is whatever the caller wants to have with the session. If it has a
+	// method Ended(reason string), that is called once, after Handler.Close.
 	Value any
 	// RemoteIP is the client's address as the caller knows it.
 	RemoteIP string

@@ -185,7 +185,9 @@ func (s *Session) answer(w http.ResponseWriter, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=UTF-8")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	if _, err := w.Write(body); err != nil {
+	n, err := w.Write(body)
+	s.srv.o.Counts.Out.Add(int64(n))
+	if err != nil {
 		s.Kill(ReasonTransportClose)
 		return
 	}

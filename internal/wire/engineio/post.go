@@ -87,7 +87,8 @@ func (s *Session) body(w http.ResponseWriter, r *http.Request, room *ws.Meter) (
 		b.Grow(int(min(n, ws.KeepBuffer)) + bytes.MinRead)
 	}
 	room.R = http.MaxBytesReader(w, r.Body, limit)
-	_, err := b.ReadFrom(room)
+	n, err := b.ReadFrom(room)
+	s.srv.o.Counts.In.Add(n)
 	s.mu.Lock()
 	s.abort = nil
 	s.mu.Unlock()

@@ -33,8 +33,8 @@ type Server struct {
 func NewServer(o Options, h Handler) *Server {
 	e := &Server{o: o.withDefaults(), h: h, sessions: map[string]*Session{}}
 	e.clock = ws.NewClock(func(s *Session) *ws.Alarm { return &s.alarm }, (*Session).tick)
-	e.writers = ws.NewWriters(&e.wg, (*Session).next)
-	e.large.Limit, e.conns = e.o.LargeBytes, ws.NewGroup(e.o.WriteTimeout)
+	e.writers = ws.NewWriters(&e.wg, e.o.Counts, (*Session).next)
+	e.large.Limit, e.conns = e.o.LargeBytes, ws.NewGroup(e.o.WriteTimeout, e.o.Counts)
 	e.wg.Add(1)
 	go func() {
 		defer e.wg.Done()
@@ -48,6 +48,18 @@ func (e *Server) Sessions() int {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return e.live
+}
+
+// Queued is how much waits for the clients of all sessions, in bytes as
+// Options.QueueBytes counts them.
+func (e *Server) Queued() int {
+	n := 0
+	for _, s := range e.snapshot() {
+		s.mu.Lock()
+		n += s.queued
+		s.mu.Unlock()
+	}
+	return n
 }
 
 // All yields the live sessions as they are at the call.
@@ -165,7 +177,11 @@ func (e *Server) enter() bool {
 func (e *Server) reserve() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.draining || e.taken >= e.o.MaxConnections {
+	full := e.taken >= e.o.MaxConnections
+	if full {
+		e.o.Counts.OverSockets.Add(1)
+	}
+	if e.draining || full {
 		return false
 	}
 	e.taken++
@@ -181,6 +197,7 @@ func (e *Server) unreserve() {
 // begin makes the session known, in the place reserved for it. The handler is
 // told first: until then nobody else can have it, or end it.
 func (e *Server) begin(s *Session) {
+	e.o.Counts.Opened.Add(1)
 	e.mu.Lock()
 	e.live++
 	e.mu.Unlock()
@@ -240,5 +257,8 @@ func (e *Server) ended(s *Session, reason string) {
 		var err error
 		defer s.recovered(&err)
 		e.h.Close(s, reason)
+		if v, ok := s.value.(interface{ Ended(reason string) }); ok {
+			v.Ended(reason)
+		}
 	}()
 }

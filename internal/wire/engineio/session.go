@@ -119,6 +119,7 @@ func (s *Session) send(p *Packet, cost int) error {
 		return ErrClosed
 	}
 	if cost > 0 && s.queued > 0 && s.queued+cost > s.srv.o.QueueBytes {
+		s.srv.o.Counts.Slow.Add(1)
 		s.endLocked(ReasonSlow, 0)
 		return ErrSlow
 	}

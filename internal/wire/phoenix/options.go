@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 	"time"
+
+	"github.com/parlance-gateway/parlance/internal/wire/ws"
 )
 
 // Defaults of Options and Accept. IdleTimeout, PollWindow and MaxChannels are
@@ -67,6 +69,8 @@ type Options struct {
 	// or handled. One that does not find room ends its connection.
 	LargeBytes int64
 
+	// Counts are told what the connections do; nil is nobody.
+	Counts *ws.Counts
 	Logger *slog.Logger
 }
 
@@ -84,6 +88,9 @@ func (o Options) withDefaults() Options {
 	def(&o.AcceptRate, DefaultAcceptRate)
 	def(&o.JoinRate, DefaultJoinRate)
 	def(&o.LargeBytes, DefaultLargeBytes)
+	if o.Counts == nil {
+		o.Counts = new(ws.Counts)
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -114,7 +121,8 @@ type Accept struct {
 	Cookie string
 	// CookieValue is the cookie's value; empty means the connection's SocketID.
 	CookieValue string
-	// Value is whatever the caller wants to have with the connection.
+	// Value is whatever the caller wants to have with the connection. If it has a
+	// method Ended(reason string), that is called once, when it is over.
 	Value any
 	// RemoteIP is the client's address as the caller knows it.
 	RemoteIP string

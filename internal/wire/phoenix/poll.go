@@ -215,7 +215,9 @@ func (s *socket) reply(w http.ResponseWriter, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	if _, err := w.Write(body); err != nil {
+	n, err := w.Write(body)
+	s.srv.o.Counts.Out.Add(int64(n))
+	if err != nil {
 		s.end(ReasonTransport, 0)
 		return
 	}

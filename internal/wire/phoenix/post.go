@@ -72,7 +72,9 @@ func (s *socket) body(w http.ResponseWriter, r *http.Request, room *ws.Meter) ([
 		b.Grow(int(min(n, ws.KeepBuffer)) + bytes.MinRead)
 	}
 	room.R = http.MaxBytesReader(w, r.Body, limit)
-	if _, err := b.ReadFrom(room); err != nil {
+	n, err := b.ReadFrom(room)
+	s.srv.o.Counts.In.Add(n)
+	if err != nil {
 		return nil, err
 	}
 	if !utf8.Valid(b.Bytes()) {

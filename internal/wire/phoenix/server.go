@@ -42,8 +42,8 @@ func NewServer(o Options, h Handler) *Server {
 		sockets: map[*socket]struct{}{}, polls: map[pollKey]*socket{},
 	}
 	e.clock = ws.NewClock(func(s *socket) *ws.Alarm { return &s.alarm }, (*socket).tick)
-	e.writers = ws.NewWriters(&e.wg, (*socket).next)
-	e.large.Limit, e.conns = e.o.LargeBytes, ws.NewGroup(e.o.WriteTimeout)
+	e.writers = ws.NewWriters(&e.wg, e.o.Counts, (*socket).next)
+	e.large.Limit, e.conns = e.o.LargeBytes, ws.NewGroup(e.o.WriteTimeout, e.o.Counts)
 	_, _ = rand.Read(e.secret[:]) // never fails, by its contract
 	e.pace = rate.NewLimiter(rate.Limit(e.o.AcceptRate), 2*e.o.AcceptRate)
 	e.wg.Add(1)
@@ -59,6 +59,18 @@ func (e *Server) Sockets() int {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return e.live
+}
+
+// Queued is how much waits for the clients of all connections, in bytes as
+// Options.QueueBytes counts them.
+func (e *Server) Queued() int {
+	n := 0
+	for _, s := range e.snapshot() {
+		s.mu.Lock()
+		n += s.queued + s.answers
+		s.mu.Unlock()
+	}
+	return n
 }
 
 func (e *Server) snapshot() []*socket {
@@ -159,7 +171,11 @@ func (e *Server) enter() bool {
 func (e *Server) reserve(w http.ResponseWriter) bool {
 	if e.pace.Allow() {
 		e.mu.Lock()
-		ok := !e.draining && e.taken < e.o.MaxConnections
+		full := e.taken >= e.o.MaxConnections
+		if full {
+			e.o.Counts.OverSockets.Add(1)
+		}
+		ok := !e.draining && !full
 		if ok {
 			e.taken++
 		}
@@ -183,6 +199,7 @@ func (e *Server) begin(s *socket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = e.clock.Now()
+	e.o.Counts.Opened.Add(1)
 	e.mu.Lock()
 	e.live++
 	e.sockets[s] = struct{}{}
@@ -229,8 +246,12 @@ func (e *Server) ended(s *socket) {
 	e.live--
 	e.mu.Unlock()
 	e.wg.Add(1) // never the first: whoever ends a socket is counted, or holds one
+	reason := s.reason
 	go func() {
 		defer e.wg.Done()
 		s.depart()
+		if v, ok := s.value.(interface{ Ended(reason string) }); ok {
+			v.Ended(reason)
+		}
 	}()
 }

@@ -93,6 +93,7 @@ func (s *socket) sendLocked(e entry) error {
 	}
 	cost := e.cost()
 	if *queued > 0 && *queued+cost > limit {
+		s.srv.o.Counts.Slow.Add(1)
 		s.endLocked(ReasonSlow, 0)
 		return ErrSlow
 	}

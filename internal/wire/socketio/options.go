@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/parlance-gateway/parlance/internal/wire/engineio"
+	"github.com/parlance-gateway/parlance/internal/wire/ws"
 )
 
 // DefaultConnectTimeout is that of the reference server.
@@ -42,6 +43,7 @@ type Options struct {
 	AttachmentBytes int64
 	// Namespaces are those that clients may CONNECT to; nil means "/" alone.
 	Namespaces []string
+	Counts     *ws.Counts
 	Logger     *slog.Logger
 }
 

@@ -35,7 +35,7 @@ func NewServer(o Options, h Handler) *Server {
 		PingInterval: o.PingInterval, PingTimeout: o.PingTimeout, UpgradeTimeout: o.UpgradeTimeout,
 		WriteTimeout: o.WriteTimeout, BodyTimeout: o.BodyTimeout,
 		QueueBytes: o.QueueBytes, MaxConnections: o.MaxConnections, MaxPackets: o.MaxPackets, LargeBytes: o.LargeBytes,
-		Logger: o.Logger,
+		Counts: o.Counts, Logger: o.Logger,
 	}, engine{s})
 	return s
 }
@@ -47,6 +47,9 @@ func (s *Server) Accept(w http.ResponseWriter, r *http.Request, a Accept) { s.ei
 
 // Sessions is the number of live connections.
 func (s *Server) Sessions() int { return s.eio.Sessions() }
+
+// Queued is how much waits for the clients of all connections, in bytes.
+func (s *Server) Queued() int { return s.eio.Queued() }
 
 // Sockets yields the connected sockets, as they are when each connection's turn
 // comes. It may be used to close those whose Value is no longer good.

@@ -34,6 +34,13 @@ type Conn struct {
 	closed bool // a close frame was written: nothing may follow
 }
 
+// Read implements net.Conn.
+func (c *Conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.group.counts.In.Add(int64(n))
+	return n, err
+}
+
 // Write writes b, whole frames, in one system call where the kernel has room.
 func (c *Conn) Write(b []byte) (int, error) {
 	c.mu.Lock()
@@ -73,6 +80,7 @@ func (c *Conn) finish(b []byte) error {
 			return err
 		}
 		n, err := c.Conn.Write(piece)
+		c.group.counts.Out.Add(int64(n))
 		if err != nil {
 			return err
 		}

@@ -22,14 +22,16 @@ const (
 // Group is the connections of one server, also those on their way out.
 type Group struct {
 	writeTimeout time.Duration
+	counts       *Counts
 
 	mu    sync.Mutex
 	conns map[*Conn]struct{}
 }
 
-// NewGroup makes a group; the time-out is for each write of up to WriteLimit.
-func NewGroup(writeTimeout time.Duration) *Group {
-	return &Group{writeTimeout: writeTimeout, conns: map[*Conn]struct{}{}}
+// NewGroup makes a group; the time-out is for each write of up to WriteLimit. What
+// is read and written is counted.
+func NewGroup(writeTimeout time.Duration, counts *Counts) *Group {
+	return &Group{writeTimeout: writeTimeout, counts: counts, conns: map[*Conn]struct{}{}}
 }
 
 // Len is how many connections have not ended.
@@ -102,6 +104,7 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	// so they have to be in the buffer.
 	early, _ := rw.Reader.Peek(rw.Reader.Buffered())
 	br := bufio.NewReaderSize(bytes.NewReader(bytes.Clone(early)), max(readBuffer, len(early)))
+	h.group.counts.In.Add(int64(len(early)))
 	if len(early) > 0 {
 		if _, err := br.Peek(len(early)); err != nil {
 			conn.Close()

@@ -26,6 +26,9 @@ type Writers[S any] struct {
 	wg   *sync.WaitGroup
 	run  func() // work, bound once so that starting it allocates nothing
 	most int
+	// timed is nil where nobody wants to know how long a frame waits.
+	timed  *sample[S]
+	counts *Counts
 
 	mu      sync.Mutex
 	ready   Queue[*S]
@@ -43,9 +46,13 @@ const (
 // NewWriters makes the writers of a server. Next takes word of what became of the
 // batch before, appends to buf or points elsewhere for another one, and says with
 // an empty Batch that the client is idle: the caller then calls Ready when that
-// has changed. It must not block. wg counts goroutines.
-func NewWriters[S any](wg *sync.WaitGroup, next func(s *S, buf *[]byte, err error) Batch) *Writers[S] {
-	w := &Writers[S]{next: next, wg: wg, most: runtime.GOMAXPROCS(0)}
+// has changed. It must not block. wg counts goroutines, counts are told how long
+// frames wait.
+func NewWriters[S any](wg *sync.WaitGroup, counts *Counts, next func(s *S, buf *[]byte, err error) Batch) *Writers[S] {
+	w := &Writers[S]{next: next, wg: wg, most: runtime.GOMAXPROCS(0), counts: counts}
+	if counts.Waited != nil {
+		w.timed = new(sample[S])
+	}
 	w.run, w.ready.Keep = w.work, 4096
 	return w
 }
@@ -53,6 +60,9 @@ func NewWriters[S any](wg *sync.WaitGroup, next func(s *S, buf *[]byte, err erro
 // Ready has what is queued for an idle client written; its connection is c. It must
 // be called while the group is counted.
 func (w *Writers[S]) Ready(s *S, c *Conn) {
+	if w.counts.Sample() {
+		w.timed.begin(s)
+	}
 	if c.raw == nil {
 		w.wg.Add(1)
 		go w.wait(s)
@@ -120,6 +130,7 @@ func (w *Writers[S]) write(s *S, at *attempt, buf *[]byte) *[]byte {
 	for {
 		b := w.next(s, buf, err)
 		if b.Conn == nil {
+			w.idle(s)
 			return buf
 		}
 		var n int
@@ -132,6 +143,20 @@ func (w *Writers[S]) write(s *S, at *attempt, buf *[]byte) *[]byte {
 			go w.rest(s, buf, b, n, held)
 			return batches.Get().(*[]byte)
 		}
+		w.wrote(s, err)
+	}
+}
+
+// wrote and idle end the timing of a frame.
+func (w *Writers[S]) wrote(s *S, err error) {
+	if w.timed != nil && err == nil {
+		w.timed.written(s, w.counts.Waited)
+	}
+}
+
+func (w *Writers[S]) idle(s *S) {
+	if w.timed != nil {
+		w.timed.over(s)
 	}
 }
 
@@ -140,11 +165,14 @@ func (w *Writers[S]) write(s *S, at *attempt, buf *[]byte) *[]byte {
 func (w *Writers[S]) rest(s *S, buf *[]byte, b Batch, n int, held bool) {
 	defer keep(buf)
 	if !held {
-		w.waitFor(s, buf, b.write())
+		err := b.write()
+		w.wrote(s, err)
+		w.waitFor(s, buf, err)
 		return
 	}
 	err := b.Conn.finish(b.B[n:])
 	b.Conn.mu.Unlock()
+	w.wrote(s, err)
 	w.waitFor(s, buf, err)
 }
 
@@ -160,9 +188,11 @@ func (w *Writers[S]) waitFor(s *S, buf *[]byte, err error) {
 	for {
 		b := w.next(s, buf, err)
 		if b.Conn == nil {
+			w.idle(s)
 			return
 		}
 		err = b.write()
+		w.wrote(s, err)
 	}
 }
 
@@ -208,6 +238,7 @@ func (c *Conn) writeNow(b []byte, at *attempt) (n int, held bool, err error) {
 	err = c.raw.Write(at.do)
 	if at.b = nil; err == nil {
 		n, err = at.n, at.err
+		c.group.counts.Out.Add(int64(n))
 	}
 	if err == nil && n > 0 && n < len(b) {
 		return n, true, nil

@@ -95,7 +95,7 @@ func (s *receiver) frame(t *testing.T) (first byte, payload []byte) {
 func connect(t *testing.T, n int, timeout time.Duration) []*receiver {
 	t.Helper()
 	var wg, handlers sync.WaitGroup
-	group, writers := NewGroup(timeout), NewWriters(&wg, (*receiver).next)
+	group, writers := NewGroup(timeout, new(Counts)), NewWriters(&wg, new(Counts), (*receiver).next)
 	conns := make(chan *Conn, n)
 	handlers.Add(n)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
