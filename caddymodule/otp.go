@@ -29,10 +29,17 @@ type OTP struct {
 
 	// How long a call may take, with its repetitions. Default: 5s.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
+
+	// How many codes go to one address or number in an hour, whichever sessions
+	// and edges ask for them; each tenant's count for themselves. Default: 10.
+	PerAddress int `json:"per_address,omitempty"`
 }
 
 // maxOTPTimeout is below what an action of the dialect may take.
 const maxOTPTimeout = 20 * time.Second
+
+// maxPerAddress is more codes than anybody types in an hour.
+const maxPerAddress = 1000
 
 func (o *OTP) make() (smooth.Codes, error) {
 	w := &smooth.Webhook{Timeout: time.Duration(o.Timeout)}
@@ -51,6 +58,9 @@ func (o *OTP) make() (smooth.Codes, error) {
 	}
 	if w.Timeout < 0 || w.Timeout > maxOTPTimeout {
 		return nil, fmt.Errorf("timeout must be above 0 and at most %v", maxOTPTimeout)
+	}
+	if o.PerAddress < 0 || o.PerAddress > maxPerAddress {
+		return nil, fmt.Errorf("per_address must be above 0 and at most %d", maxPerAddress)
 	}
 	return w, nil
 }
@@ -85,10 +95,11 @@ func loopback(host string) bool {
 // readOTP reads:
 //
 //	otp {
-//		send    <url>
-//		verify  <url>
-//		secret  <secret>
-//		timeout <duration>
+//		send        <url>
+//		verify      <url>
+//		secret      <secret>
+//		timeout     <duration>
+//		per_address <codes an hour>
 //	}
 func (p *Smooth) readOTP(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
@@ -105,6 +116,7 @@ func (p *Smooth) readOTP(d *caddyfile.Dispenser) error {
 			}
 			return nil
 		}),
-		"timeout": duration(d, &o.Timeout, false),
+		"timeout":     duration(d, &o.Timeout, false),
+		"per_address": number(d, &o.PerAddress),
 	}, nil)
 }

@@ -15,9 +15,12 @@ func TestOTPReachesTheSite(t *testing.T) {
 	if s := made(t, "parlance echo {\nsmooth\n}").site; s.Smooth.Codes != nil {
 		t.Errorf("by default: %+v", s.Smooth.Codes)
 	}
-	s := made(t, "parlance echo {\nsmooth {\notp {\n"+testHooks+"secret {env.PARLANCE_TEST_SECRET}\ntimeout 3s\n}\notp_resume resend\n}\n}").site
+	s := made(t, "parlance echo {\nsmooth {\notp {\n"+testHooks+"secret {env.PARLANCE_TEST_SECRET}\ntimeout 3s\nper_address 4\n}\notp_resume resend\n}\n}").site
 	if !s.Smooth.Resend {
 		t.Error("SMO-204 otp_resume is lost")
+	}
+	if s.Smooth.CodesPerAddress != 4 {
+		t.Error("SMO-210 per_address is lost")
 	}
 	w, ok := s.Smooth.Codes.(*smooth.Webhook)
 	if !ok || w.SendURL != "https://codes.example.com/hunter2" || w.VerifyURL != "http://127.0.0.1:9000/hunter2" || w.Timeout != 3*time.Second {
@@ -41,6 +44,7 @@ func TestValidateOTP(t *testing.T) {
 		{"another scheme", "send ftp://localhost/hunter2\n", "smooth: otp: send: codes travel in it"},
 		{"no URL", "send hunter2\n", "smooth: otp: send: it is no URL"},
 		{"too long a time", testHooks + "secret {env.PARLANCE_TEST_SECRET}\ntimeout 1m", "smooth: otp: timeout must be above 0 and at most 20s"},
+		{"too many codes", testHooks + "secret {env.PARLANCE_TEST_SECRET}\nper_address 1001", "smooth: otp: per_address must be above 0 and at most 1000"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := validate(t, "http://chat.example.com {\nparlance echo {\nsmooth {\notp {\n"+c.block+"\n}\n}\n}\n}")

@@ -132,6 +132,7 @@ func (h *Handler) makeSmooth() error {
 		if site.Codes, err = p.OTP.make(); err != nil {
 			return fmt.Errorf("otp: %w", err)
 		}
+		site.CodesPerAddress = p.OTP.PerAddress
 	}
 	switch p.OTPResume {
 	case "", "park":

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -31,7 +32,14 @@ const (
 	maxFlows = 8
 )
 
-const noteCodes = "smooth.codes"
+// DefaultCodesPerAddress bounds the codes that go to one address in an hour.
+const DefaultCodesPerAddress = 10
+
+// The notes of a session's challenges, and of the codes that went to an address.
+const (
+	noteCodes = "smooth.codes"
+	noteSent  = "smooth.sent"
+)
 
 // codes is what is known of a session's challenges, on every edge; of a code
 // nothing is.
@@ -136,28 +144,62 @@ func (k *codes) find(question string) int {
 // account changes what is known of a session's challenges. What change refuses
 // with is returned; the change is kept.
 func (c *conn) account(ctx context.Context, session string, change func(*codes) error) error {
+	return keep(ctx, c, dialect.Note{Kind: noteCodes, ID: session}, change)
+}
+
+// keep changes a note, of what was counted for some hours, whatever others do to
+// it meanwhile. What change refuses with is returned; the change is kept.
+func keep[T any](ctx context.Context, c *conn, note dialect.Note, change func(*T) error) error {
 	for range 16 {
-		n, err := c.server.o.Desk.Note(ctx, c.who, noteCodes, session)
+		n, err := c.server.o.Desk.Note(ctx, c.who, note.Kind, note.ID)
 		if err != nil && !errors.Is(err, chat.ErrNoThread) {
 			return err
 		}
-		var k codes
+		var v T
 		if len(n.Data) > 0 {
-			if err := json.Unmarshal(n.Data, &k); err != nil {
+			if err := json.Unmarshal(n.Data, &v); err != nil {
 				return err
 			}
 		}
-		refused := change(&k)
-		data, err := json.Marshal(k)
-		if err != nil {
+		refused := change(&v)
+		if note.Data, err = json.Marshal(v); err != nil {
 			return err
 		}
-		n = dialect.Note{Kind: noteCodes, ID: session, Data: data, Version: n.Version}
-		if ok, err := c.server.o.Desk.PutNote(ctx, c.who, n, 2*codeHour); err != nil {
+		note.Version = n.Version
+		if ok, err := c.server.o.Desk.PutNote(ctx, c.who, note, 2*codeHour); err != nil {
 			return err
 		} else if ok {
 			return refused
 		}
 	}
 	return conductor.ErrBusy
+}
+
+// sent counts what went to one address, for all sessions and edges.
+type sent struct {
+	Since int64 `json:"since"` // when the present hour began
+	Codes int   `json:"codes"`
+}
+
+// deliver has a code sent, unless too many went to its address within the hour.
+// It counts before it sends: a client may open any number of sessions, and no two
+// at once are counted as one. The note's name tells nobody the address.
+func (c *conn) deliver(ctx context.Context, cfg *Config, to Challenge) error {
+	most, now := cfg.codesPerAddress(), c.server.now()
+	address := to.Channel + "\x00" + strings.ToLower(to.Destination)
+	note := dialect.Note{Kind: noteSent, ID: hex.EncodeToString(sign(c.space[:], address)), Shared: true}
+	err := keep(ctx, c, note, func(s *sent) error {
+		if now-s.Since >= codeHour.Milliseconds() {
+			*s = sent{Since: now}
+		}
+		if s.Codes >= most {
+			return errTooManyCodes
+		}
+		s.Codes++
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return cfg.Codes.Send(ctx, to)
 }

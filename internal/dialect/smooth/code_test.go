@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -97,7 +98,7 @@ const codeAge = 10*time.Minute + time.Second
 
 func TestCodesAreNotSentWithoutEnd(t *testing.T) {
 	h := &host{left: 1000}
-	s := serve(t, func(e *edge.Site) { e.Smooth.Codes = h })
+	s := serve(t, func(e *edge.Site) { e.Smooth.Codes, e.Smooth.CodesPerAddress = h, 20 })
 	c := s.dial("ann")
 	session := c.parkCode(s)
 	for range 5 {
@@ -123,6 +124,51 @@ func TestCodesAreNotSentWithoutEnd(t *testing.T) {
 	c.refused("SMO-208 an eleventh challenge within an hour", "OTP_SEND_FAILED", "turn")
 	if len(h.sent) != 12 {
 		t.Errorf("SMO-210 %d codes", len(h.sent))
+	}
+}
+
+// TestNobodyIsFloodedWithCodes: an address has a bound of its own, whoever names it
+// in however many sessions, on whichever edge.
+func TestNobodyIsFloodedWithCodes(t *testing.T) {
+	h := &host{left: 1000}
+	a, b, store, watch := pair(t, func(e *edge.Site) { e.Smooth.Codes = h })
+	ask := func(s *site, who, address string) frame {
+		c := s.dial(who)
+		defer c.close()
+		session := c.session(`,"userEmail":"` + address + `"`).text("data.sessionId")
+		a.agent.says(askForCode)
+		c.say(session, "turn", "my bills")
+		c.expect("otp_verification_required")
+		f := c.next()
+		c.send(`{"action":"cancel"}`)
+		c.expect("cancelled")
+		return f
+	}
+	for n := range smooth.DefaultCodesPerAddress {
+		who, address := []string{"bob", ""}[n%2], []string{"ann@example.com", "Ann@Example.com"}[n/2%2]
+		if f := ask([]*site{a, b}[n%2], who, address); f.kind() != "otp_sent" {
+			t.Fatalf("SMO-210 code %d: %s", n+1, f)
+		}
+	}
+	for _, s := range []*site{a, b} {
+		if f := ask(s, "carol", "ann@example.com"); f.text("error.code") != "OTP_SEND_FAILED" || f.text("requestId") != "turn" {
+			t.Errorf("SMO-208 SMO-210 one code too many for an address: %s", f)
+		}
+	}
+	if f := ask(b, "carol", "carol@example.com"); f.kind() != "otp_sent" {
+		t.Errorf("SMO-210 another address: %s", f)
+	}
+	if n := len(h.sent); n != smooth.DefaultCodesPerAddress+1 {
+		t.Errorf("SMO-210 %d codes were sent", n)
+	}
+	for _, key := range store.Do("KEYS", "*").([]any) {
+		if k := fmt.Sprintf("%s", key); strings.Contains(strings.ToLower(k), "example.com") {
+			t.Errorf("SMO-210 the name of a count tells the address: %s", k)
+		}
+	}
+	watch.forward(time.Hour)
+	if f := ask(a, "carol", "ann@example.com"); f.kind() != "otp_sent" {
+		t.Errorf("SMO-210 an hour later: %s", f)
 	}
 }
 

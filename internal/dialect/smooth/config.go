@@ -50,6 +50,10 @@ type Config struct {
 	// Codes verifies people by one-time codes; without it a question for one is
 	// declined.
 	Codes Codes
+	// CodesPerAddress bounds the codes that go to one address or number within an
+	// hour, whichever sessions of a tenant and edges ask for them (default
+	// DefaultCodesPerAddress).
+	CodesPerAddress int
 	// Resend lets turns whose agent asks for a code end without it: the person
 	// sends the message again once the code was right (SMO-204).
 	Resend bool
@@ -74,6 +78,13 @@ func (c *Config) parkLife() time.Duration {
 		return min(p+time.Minute, sessionLife)
 	}
 	return sessionLife
+}
+
+func (c *Config) codesPerAddress() int {
+	if c.CodesPerAddress > 0 {
+		return c.CodesPerAddress
+	}
+	return DefaultCodesPerAddress
 }
 
 func (c *Config) keepalive() time.Duration { return max(0, orDefault(c.Keepalive, DefaultKeepalive)) }

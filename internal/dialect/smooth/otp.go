@@ -135,8 +135,10 @@ func (t *turn) sendCode(ctx context.Context, cfg *Config, s *session, to Challen
 	}
 	c.tell(t, asked, codeCard(t.request, s, to, said, c.server.now()))
 	if to.ID = f.Challenge; send {
-		if err = cfg.Codes.Send(ctx, to); err != nil {
-			refused = &Error{codeOTPSend, "The code could not be sent."}
+		if err = c.deliver(ctx, cfg, to); err != nil {
+			if refused, told = errors.AsType[*Error](err); !told {
+				refused = &Error{codeOTPSend, "The code could not be sent."}
+			}
 		}
 	}
 	if refused != nil {
