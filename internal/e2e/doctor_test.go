@@ -77,7 +77,7 @@ func TestDoctor(t *testing.T) {
 	locked := redistest.Start(t, `requirepass plums-and-pears`)
 	forgetful := redistest.Start(t, "maxmemory 100mb", "maxmemory-policy allkeys-lru")
 	volatile := redistest.Start(t, `save ""`, "appendonly no")
-	nobody := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	nobody := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
 	dir := t.TempDir()
 	occupied := filepath.Join(dir, "occupied")
 	if err := os.WriteFile(occupied, nil, 0o600); err != nil {

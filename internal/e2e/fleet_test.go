@@ -58,7 +58,7 @@ func proxiedFleet(t *testing.T, n int, store *redistest.Server, options string) 
 	zerolog.SetGlobalLevel(zerolog.Disabled) // toxics tell all they do
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	for i := range n {
-		p := toxiproxy.NewProxy(server, fmt.Sprintf("edge%d", i), "127.0.0.1:0", f.store.Addr())
+		p := toxiproxy.NewProxy(server, fmt.Sprintf("edge%d", i), fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t)), f.store.Addr())
 		if err := p.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/parlance-gateway/parlance/internal/journal/redisjournal/redistest"
 )
 
 // binary is Caddy with Parlance, built once for all tests of the package, or
@@ -81,17 +82,6 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// freePort asks the system for a port that nobody uses.
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // site is a Caddyfile with one site; block is what stands in the directive's
 // braces. PORT, ADMIN and DIR are replaced when a gateway starts.
 func site(block string) string {
@@ -119,7 +109,7 @@ http://127.0.0.1:PORT {
 func start(t testing.TB, caddyfile string) *gateway {
 	t.Helper()
 	g := &gateway{t: t, dir: t.TempDir()}
-	port, admin := freePort(t), freePort(t)
+	port, admin := redistest.FreePort(t), redistest.FreePort(t)
 	g.base, g.admin = fmt.Sprintf("http://127.0.0.1:%d", port), fmt.Sprintf("http://127.0.0.1:%d", admin)
 	g.conf = filepath.Join(t.TempDir(), "Caddyfile")
 	g.configure(caddyfile)

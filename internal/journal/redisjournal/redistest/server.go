@@ -6,8 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,29 +43,6 @@ func Start(t testing.TB, config ...string) *Server {
 	s.Run()
 	t.Cleanup(s.Kill)
 	return s
-}
-
-// FreePort is a port that nobody uses just now, and whose cluster port, 10,000
-// above, is free. Both lie below those that systems give to whoever connects, so
-// that a server which is down for a while finds it free again.
-func FreePort(t testing.TB) int {
-	t.Helper()
-	for range 1000 {
-		port := 10_000 + rand.IntN(12_000)
-		if free(port) && free(port+10_000) {
-			return port
-		}
-	}
-	t.Fatal("no port is free")
-	return 0
-}
-
-func free(port int) bool {
-	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
-	if err == nil {
-		_ = l.Close()
-	}
-	return err == nil
 }
 
 // Addr is host:port.

@@ -42,3 +42,14 @@ func TestWhatIsStartedServes(t *testing.T) {
 		s.Failover()
 	})
 }
+
+func TestPortsAreGivenOutOnce(t *testing.T) {
+	mine := map[int]bool{}
+	for range 3 * blockSize {
+		p := FreePort(t)
+		if mine[p] || p <= firstPort || p >= lastPort {
+			t.Errorf("%d was given out, after %d others", p, len(mine))
+		}
+		mine[p] = true
+	}
+}
