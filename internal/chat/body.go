@@ -18,6 +18,37 @@ type Info struct {
 	Unknown jsontext.Value `json:",embed"`
 }
 
+// Writer says which edge committed a record, for operators: its name, and the
+// fence by which it owned the run, 0 if it did not. Nothing is decided by it.
+type Writer struct {
+	Edge  string `json:"edge,omitempty"`
+	Fence uint64 `json:"fence,omitzero"`
+}
+
+// Sign says who commits the record, unless that was said before; kinds that keep
+// no writer are left as they are.
+func Sign(b Body, by Writer) {
+	if s, ok := b.(interface{ sign(Writer) }); ok {
+		s.sign(by)
+	}
+}
+
+// WriterOf is who committed a record, as far as its kind says so.
+func WriterOf(b Body) Writer {
+	if s, ok := b.(interface{ writer() Writer }); ok {
+		return s.writer()
+	}
+	return Writer{}
+}
+
+func (w *Writer) sign(by Writer) {
+	if *w == (Writer{}) {
+		*w = by
+	}
+}
+
+func (w *Writer) writer() Writer { return *w }
+
 // The bodies, a type a kind.
 type (
 	// ThreadBody opens a thread or changes what is known of it.
@@ -30,16 +61,21 @@ type (
 	}
 	// RunPendingBody accepts a run and names its owner in the same breath.
 	RunPendingBody struct {
+		Writer
 		Run *Run `json:"run"`
 	}
 	// RunActiveBody opens the first segment: the agent is about to be called.
-	RunActiveBody struct{}
+	RunActiveBody struct {
+		Writer
+	}
 	// RunSuspendedBody ends a segment that waits for answers.
 	RunSuspendedBody struct {
+		Writer
 		State jsontext.Value `json:"state,omitzero"`
 	}
 	// RunResumedBody opens the next segment.
 	RunResumedBody struct {
+		Writer
 		Segment string       `json:"segment"`
 		Tools   []ClientTool `json:"tools,omitempty"`
 	}
@@ -54,11 +90,13 @@ type (
 	}
 	// RunStopBody seals the run: its owner may write no more.
 	RunStopBody struct {
+		Writer
 		Stop Stop `json:"stop"`
 	}
 	// RunEndBody is the compaction: the message appended, the run final, the
 	// draft gone. Message is nil for a run that never became active.
 	RunEndBody struct {
+		Writer
 		Status  RunStatus `json:"status"`
 		Cause   Cause     `json:"cause,omitempty"`
 		Code    string    `json:"code,omitempty"`
@@ -107,6 +145,7 @@ type (
 	}
 	// AnswerBody settles a question.
 	AnswerBody struct {
+		Writer
 		Interrupt string          `json:"interrupt"`
 		Status    InterruptStatus `json:"status"`
 		Value     jsontext.Value  `json:"value,omitzero"`

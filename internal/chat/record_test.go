@@ -17,7 +17,7 @@ func full(k Kind) Body {
 		ID: "p", Type: PartTool, Text: Text("té\x00xt"), Name: "n", Parent: "t", ResultID: "x", Result: "r", Done: true,
 		Encrypted: "e", Open: true, Segment: 1, Unknown: jsontext.Value(`{"later":[1]}`),
 	}
-	by := Subject{"iss", "id"}
+	by, hand := Subject{"iss", "id"}, Writer{"e", 4}
 	m := &Message{
 		ID: "m", Role: Assistant, Parent: "up", ForkOf: "f", Regen: "g", Run: "r", By: by, Status: MessageError, Created: 7,
 		Parts: []*Part{part}, Attachments: []Attachment{{ID: "a", MediaType: "image/png", Name: "n", Size: 5}},
@@ -35,7 +35,7 @@ func full(k Kind) Body {
 	case KindMessage:
 		return &MessageBody{Message: m}
 	case KindRunPending:
-		return &RunPendingBody{Run: &Run{
+		return &RunPendingBody{Writer: hand, Run: &Run{
 			ID: "r", Status: RunPending, Agent: "a", Origin: Origin{Dialect: "pilotoo", By: by, Session: "s", Request: "q", Park: -1, Finished: true, Standing: true, Props: jsontext.Value(`{"model":"m"}`)}, Message: "m", Opening: m, Answer: "a", Regen: "g",
 			Upstream: "u", Segments: []string{"s"}, Hidden: true, Drafted: 1, Parts: []*Part{part}, Interrupts: []*Interrupt{i},
 			Subagents: []Subagent{{"s", "c", "n", "t", "h", true}}, Tools: tools, Withdrawn: []*Interrupt{i}, State: v,
@@ -43,17 +43,17 @@ func full(k Kind) Body {
 			LastSeq: 3, SegmentPos: 4, Log: 5, Shown: []Text{Text("shown")}, Asked: "i", Trace: "00-1", Holder: "h",
 		}}
 	case KindRunActive:
-		return &RunActiveBody{}
+		return &RunActiveBody{hand}
 	case KindRunSuspended:
-		return &RunSuspendedBody{State: v}
+		return &RunSuspendedBody{Writer: hand, State: v}
 	case KindRunResumed:
-		return &RunResumedBody{Segment: "s", Tools: tools}
+		return &RunResumedBody{Writer: hand, Segment: "s", Tools: tools}
 	case KindRunDetach:
 		return &RunDetachBody{Calls: []string{"a", "b"}}
 	case KindRunStop:
-		return &RunStopBody{Stop: Stop{CauseUser, by, "c", "m"}}
+		return &RunStopBody{Writer: hand, Stop: Stop{CauseUser, by, "c", "m"}}
 	case KindRunEnd:
-		return &RunEndBody{Status: RunError, Cause: CauseLogLost, Code: "c", Text: "t", Message: m, Segment: "s", Usage: v}
+		return &RunEndBody{Writer: hand, Status: RunError, Cause: CauseLogLost, Code: "c", Text: "t", Message: m, Segment: "s", Usage: v}
 	case KindTextStart, KindTextEnd, KindReasoningStart, KindReasoningEnd:
 		return &BlockBody{Part: "p", Replaces: "o"}
 	case KindTextDelta, KindReasoningDelta, KindToolArgs:
@@ -69,7 +69,7 @@ func full(k Kind) Body {
 	case KindInterrupt:
 		return &InterruptBody{Interrupt: i}
 	case KindAnswer:
-		return &AnswerBody{Interrupt: "i", Status: InterruptAnswered, Value: jsontext.Value(`false`), By: by}
+		return &AnswerBody{Writer: hand, Interrupt: "i", Status: InterruptAnswered, Value: jsontext.Value(`false`), By: by}
 	case KindTodos:
 		return &TodosBody{Todos: []Todo{{"i", "c", "pending"}}}
 	case KindState:

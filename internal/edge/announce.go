@@ -18,6 +18,12 @@ func (h *Hub) edge() journal.Edge {
 		Name: h.name, Version: h.version, Schema: chat.SchemaVersion, Started: h.started,
 		Agents: make(map[string][]string, len(realms)), Rooms: h.rooms.Len(), Sockets: h.sockets(),
 	}
+	if h.pulse != nil {
+		if h.whole.Load() {
+			h.pulse.seen(h.Stats())
+		}
+		e.Pulse = h.pulse.told()
+	}
 	for name, r := range realms {
 		e.Agents[name] = slices.Sorted(maps.Keys(r.Agents))
 	}

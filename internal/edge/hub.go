@@ -50,6 +50,8 @@ type Hub struct {
 	logger    *slog.Logger
 	keys      *identity.Secrets
 	meter     Meter
+	pulse     *pulse      // what meter is, or nil
+	whole     atomic.Bool // set once all of it is there: the conductor asks before
 
 	// current is the generation in force. A run keeps what it began with.
 	current atomic.Pointer[generation]
@@ -80,15 +82,18 @@ func NewHub(j journal.Journal, o Options) *Hub {
 	if o.Now == nil {
 		o.Now = Wall
 	}
-	if o.Meter != nil {
-		j = meteredJournal{j, o.Meter}
-	}
-	h := &Hub{journal: j, meter: o.Meter, clock: &steady{wall: o.Now}, logger: o.Logger, browsers: make(map[string]*identity.Browser), pages: make(map[page.Options]http.Handler), names: make(map[string]*siteNow), keys: identity.NewSecrets(keyShelf{j.Shelf()}, o.Now)}
+	h := &Hub{clock: &steady{wall: o.Now}, logger: o.Logger, browsers: make(map[string]*identity.Browser), pages: make(map[page.Options]http.Handler), names: make(map[string]*siteNow), keys: identity.NewSecrets(keyShelf{j.Shelf()}, o.Now)}
 	h.current.Store(&generation{})
 	h.boot, h.name, h.version, h.started = uuid.NewString(), o.Name, o.Version, h.now()
 	if h.name == "" {
 		h.name = "edge-" + opaque(h.boot)[:6]
 	}
+	if o.Meter != nil {
+		h.pulse = newPulse(o.Meter, h.now)
+		o.Meter = h.pulse
+		j = meteredJournal{j, o.Meter, h.name}
+	}
+	h.journal, h.meter = j, o.Meter
 	h.rooms = room.New(j, room.Options{Boot: h.boot, Now: h.now, Random: random, Logger: o.Logger})
 	h.pilotoo = newPilotooFace(h, o) // before the conductor, which asks for its sockets
 	h.pingerchips = newPingerchipsFace(h, o)
@@ -96,6 +101,7 @@ func NewHub(j journal.Journal, o Options) *Hub {
 	h.conductor = conductor.New(j, h.rooms, conductor.Options{
 		Boot: h.boot, Edge: h.edge, Realm: h.realm, Open: h.openFor, Now: h.now, Random: random, Logger: o.Logger, Meter: o.Meter,
 	})
+	h.whole.Store(true)
 	return h
 }
 

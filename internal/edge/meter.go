@@ -108,10 +108,12 @@ func (d meteredDesk) CancelRun(ctx context.Context, p identity.Principal, thread
 	return d.Desk.CancelRun(ctx, p, thread, run)
 }
 
-// meteredJournal tells a meter of calls that load and change threads.
+// meteredJournal tells a meter of calls that load and change threads, and signs
+// what this edge commits, for operators.
 type meteredJournal struct {
 	journal.Journal
-	m Meter
+	m    Meter
+	edge string
 }
 
 func (j meteredJournal) took(call string, began time.Time, result journal.Result, err error) {
@@ -131,7 +133,21 @@ func (j meteredJournal) Append(ctx context.Context, a journal.Append) (v journal
 // Commit implements journal.Journal.
 func (j meteredJournal) Commit(ctx context.Context, c journal.Commit) (v journal.Committed, err error) {
 	defer func(began time.Time) { j.took("commit", began, v.Result, err) }(time.Now())
+	j.sign(c)
 	return j.Journal.Commit(ctx, c)
+}
+
+// sign is done before the commit is tried first: what was stored is never changed.
+func (j meteredJournal) sign(c journal.Commit) {
+	for _, e := range c.Entries {
+		by := chat.Writer{Edge: j.edge}
+		for _, g := range c.Guards {
+			if g.Run == e.Run && g.Owner {
+				by.Fence = g.Fence
+			}
+		}
+		chat.Sign(e.Body, by)
+	}
 }
 
 // Load implements journal.Journal.

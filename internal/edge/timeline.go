@@ -20,6 +20,10 @@ type RecordView struct {
 	// W is how many records the run's owner had appended before in this attempt.
 	W   uint64 `json:"w,omitempty"`
 	Log uint64 `json:"log,omitempty"`
+	// Edge is the name of the edge that committed the record, Fence the attempt by
+	// which it owned the run, if it did; where a record's kind keeps them.
+	Edge  string `json:"edge,omitempty"`
+	Fence uint64 `json:"fence,omitempty"`
 	// Size is how many bytes of content the record has.
 	Size int `json:"size,omitempty"`
 
@@ -43,7 +47,11 @@ type RecordView struct {
 func (v *RecordView) Cursor() string { return fmt.Sprintf("%d.%d", v.Epoch, v.Pos) }
 
 func viewRecord(epoch uint64, r *chat.Record) RecordView {
-	v := RecordView{Epoch: epoch, Pos: r.Pos, At: r.At, Kind: r.Kind.String(), Run: r.Run, W: r.W, Log: r.Log}
+	by := chat.WriterOf(r.Body)
+	v := RecordView{
+		Epoch: epoch, Pos: r.Pos, At: r.At, Kind: r.Kind.String(), Run: r.Run, W: r.W, Log: r.Log,
+		Edge: by.Edge, Fence: by.Fence,
+	}
 	v.describe(r.Body)
 	return v
 }

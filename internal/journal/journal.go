@@ -520,6 +520,20 @@ type Edge struct {
 	Sockets int                 `json:"sockets,omitempty"`
 	Rooms   int                 `json:"rooms,omitempty"`
 	Runs    int                 `json:"runs,omitempty"`
+	// Pulse is how the edge does, for operators; nil is that it does not say.
+	Pulse *Pulse `json:"pulse,omitempty"`
+}
+
+// Pulse is how an edge does: averages over its last minutes, and counts since it
+// started.
+type Pulse struct {
+	// Journal is how long a commit or an append took, in microseconds, Agent how
+	// long agents took to their first event, in milliseconds; 0 is none.
+	Journal int64 `json:"journal,omitempty"`
+	Agent   int64 `json:"agent,omitempty"`
+	// Ended are the runs that this edge ended, Failed those of them that failed.
+	Ended  int64 `json:"ended,omitempty"`
+	Failed int64 `json:"failed,omitempty"`
 }
 
 // Attendance is who is in one thread's room on one edge.
@@ -532,6 +546,8 @@ type Attendance struct {
 
 // Attending is one member of a room, as other edges see it.
 type Attending struct {
+	// ID names the membership, for operators: unguessable, and told to nobody else.
+	ID      string       `json:"id,omitempty"`
 	Subject chat.Subject `json:"subject"`
 	Dialect string       `json:"dialect"`
 	// Since is in Unix milliseconds.

@@ -3,6 +3,7 @@ package room
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -174,6 +175,9 @@ func (s *Seat) Attend(who journal.Attending) {
 	defer r.mu.Unlock()
 	if s.gone || s.who != nil {
 		return
+	}
+	if who.ID == "" {
+		who.ID = fmt.Sprintf("%016x%016x", r.rooms.o.Random(), r.rooms.o.Random())
 	}
 	s.who = &who
 	r.attended++

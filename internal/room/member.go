@@ -43,6 +43,8 @@ const (
 	CloseSlow CloseReason = "slow"
 	// CloseDeleted: the thread was deleted.
 	CloseDeleted CloseReason = "deleted"
+	// CloseOperator: an operator closed the connection.
+	CloseOperator CloseReason = "operator"
 	// CloseShutdown: the edge goes away.
 	CloseShutdown CloseReason = "shutdown"
 )
