@@ -36,6 +36,13 @@ func (a Attempt) Agent() agent.Agent {
 	return a.r.agent
 }
 
+// Call is how the agent was called, or nil where it is not called yet.
+func (a Attempt) Call() *agent.Call {
+	a.r.mu.Lock()
+	defer a.r.mu.Unlock()
+	return a.r.call
+}
+
 // Gone is closed when this edge has let the run go.
 func (a Attempt) Gone() <-chan struct{} { return a.r.gone }
 

@@ -1,6 +1,8 @@
 package conductor
 
 import (
+	"slices"
+
 	"github.com/parlance-gateway/parlance/internal/agent"
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/journal"
@@ -363,7 +365,16 @@ func (o *Owner) Lost(v *View) bool {
 }
 
 func (o *Owner) lose(lost bool) Do {
-	o.unsaved = o.flight != nil || len(o.out) > 0 || len(o.gather) > 0
+	o.unsaved = speak(o.out) || speak(o.gather) || o.flight != nil && speak(o.flight.Entries)
 	o.Phase, o.flight, o.out, o.gather = PhaseOver, nil, nil, nil
 	return Do{Abort: true, Lost: lost}
+}
+
+// speak tells whether entries say anything: a number for text that is stored
+// already says nothing.
+func speak(entries []chat.Entry) bool {
+	return slices.ContainsFunc(entries, func(e chat.Entry) bool {
+		d, ok := e.Body.(*chat.DeltaBody)
+		return !ok || d.Text != ""
+	})
 }

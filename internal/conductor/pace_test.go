@@ -86,3 +86,31 @@ func TestNumbersOfTextThatNothingFollows(t *testing.T) {
 		t.Errorf("shown is %q, want %q", text, want)
 	}
 }
+
+// PIN-206: an attempt that is lost with text in flight was heard in vain; one that
+// was about to number text that is stored was not, so nobody says that again.
+func TestLostNumberIsNoLostText(t *testing.T) {
+	lost := func(vain func(o *Owner, now int64) Do) bool {
+		o := &Owner{Run: "r", Pace: 40}
+		o.Start(true)
+		o.Opened(true)
+		d := o.Entries([]chat.Entry{chat.NewEntry(chat.KindTextDelta, "r", &chat.DeltaBody{Part: "p", Text: "one"})}, 0, 1)
+		for d.Append != nil {
+			d = o.Appended(journal.Appended{Result: journal.Stored}, 1)
+		}
+		if d = vain(o, 1_000); d.Append == nil {
+			t.Fatal("nothing is in flight")
+		}
+		o.Appended(journal.Appended{Result: journal.Fenced}, 1)
+		return o.unsaved
+	}
+	if lost(func(o *Owner, now int64) Do { return o.Tick(now, 1) }) {
+		t.Error("a number counts as said")
+	}
+	if !lost(func(o *Owner, now int64) Do {
+		o.Entries([]chat.Entry{chat.NewEntry(chat.KindTextDelta, "r", &chat.DeltaBody{Part: "p", Text: " two"})}, now, 1)
+		return o.Tick(now+40, 1)
+	}) {
+		t.Error("text in flight does not count as said")
+	}
+}

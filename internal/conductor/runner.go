@@ -220,6 +220,7 @@ func (l *loop) wait() {
 		case <-l.events:
 			l.unsaved = true
 		case <-done:
+			l.unsaved = l.unsaved || len(l.events) > 0 // nobody adds any more
 			return
 		}
 	}

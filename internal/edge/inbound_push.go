@@ -158,7 +158,7 @@ func (s *agentSeat) sayIf(ctx context.Context, run, text string, still func(spok
 		if !still(last) {
 			return nil
 		}
-		if err := a.Push(ctx, s.key, run, socket.Push{Text: &text}); err != nil {
+		if err := a.Push(ctx, to.Call(), socket.Push{Text: &text}); err != nil {
 			return err
 		}
 		s.mu.Lock()
@@ -179,12 +179,14 @@ func (s *agentSeat) stand(run string, to conductor.Attempt) {
 	case <-s.ctx.Done():
 		return
 	}
+	s.speaks.Lock() // what the attempt took last may be about to be noted
 	s.mu.Lock()
 	last, ok := s.said[run]
 	if !to.Unsaved() && last.to == to {
 		delete(s.said, run)
 	}
 	s.mu.Unlock()
+	s.speaks.Unlock()
 	if !to.Unsaved() || !ok || last.to != to {
 		return
 	}
@@ -214,11 +216,11 @@ func (s *agentSeat) finish(ctx context.Context, run string, p socket.Push, is fu
 			last, ok := s.said[run]
 			s.mu.Unlock()
 			if ok && last.to != to {
-				if err := a.Push(ctx, s.key, run, socket.Push{Text: &last.text}); err != nil {
+				if err := a.Push(ctx, to.Call(), socket.Push{Text: &last.text}); err != nil {
 					return err
 				}
 			}
-			return a.Push(ctx, s.key, run, p)
+			return a.Push(ctx, to.Call(), p)
 		})
 		if err != nil {
 			return err

@@ -20,7 +20,7 @@ import (
 // life (PIN-185).
 const DefaultIdle = 5 * time.Minute
 
-// ErrAbsent: nobody waits for a push of that run here, not yet or not any more.
+// ErrAbsent: the call does not wait for a push, not yet or not any more.
 var ErrAbsent = errors.New("no run waits for this push")
 
 // Options say how patient an agent is borne with, and how it is woken.
@@ -39,7 +39,7 @@ type Agent struct {
 	waker *Waker
 
 	mu       sync.Mutex
-	sessions map[place]*session
+	sessions map[*agent.Call]*session
 }
 
 var (
@@ -47,11 +47,6 @@ var (
 	_ agent.Inbound = (*Agent)(nil)
 	_ agent.History = (*Agent)(nil)
 )
-
-type place struct {
-	key chat.Key
-	run string
-}
 
 // session is one attempt at a segment that is served.
 type session struct {
@@ -85,7 +80,7 @@ func New(o Options) *Agent {
 	if o.Idle == 0 {
 		o.Idle = DefaultIdle
 	}
-	return &Agent{idle: o.Idle, waker: o.Waker, sessions: make(map[place]*session)}
+	return &Agent{idle: o.Idle, waker: o.Waker, sessions: make(map[*agent.Call]*session)}
 }
 
 // History implements agent.History: the agent reads the thread that it joined.
@@ -102,36 +97,34 @@ func (a *Agent) Wake(ctx context.Context, key chat.Key, run string, waits func(c
 	return a.waker.Wake(ctx, key.Thread, run, waits)
 }
 
-// enter makes the session of a call. One that is there is of an attempt that was
-// lost, and stays its own.
+// enter makes the session of a call.
 func (a *Agent) enter(c *agent.Call) *session {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := &session{gone: make(chan struct{}), pushes: make(chan request)}
-	a.sessions[place{c.Key, c.Run}] = s
+	a.sessions[c] = s
 	return s
 }
 
 func (a *Agent) leave(c *agent.Call, s *session) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if p := (place{c.Key, c.Run}); a.sessions[p] == s {
-		delete(a.sessions, p)
-	}
+	delete(a.sessions, c)
 	close(s.gone)
 }
 
-func (a *Agent) find(key chat.Key, run string) *session {
+func (a *Agent) find(c *agent.Call) *session {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.sessions[place{key, run}]
+	return a.sessions[c]
 }
 
-// Push says something of an active run. Its order is that of the calls. Errors
-// are ErrAbsent, also where another push ended the segment first, and the
-// context's.
-func (a *Agent) Push(ctx context.Context, key chat.Key, run string, p Push) error {
-	s := a.find(key, run)
+// Push says something of an active run to one call for it: an edge that has lost a
+// run and got it back may serve two for a moment. Its order is that of the calls.
+// Errors are ErrAbsent, also where c is nil or another push ended the segment
+// first, and the context's.
+func (a *Agent) Push(ctx context.Context, c *agent.Call, p Push) error {
+	s := a.find(c)
 	if s == nil {
 		return ErrAbsent
 	}

@@ -3,7 +3,6 @@ package socket
 import (
 	"context"
 	"errors"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -21,16 +20,17 @@ var key = chat.Key{Realm: "r", Thread: "t"}
 
 // serve calls an agent as a conductor does and returns what it emits, and how it
 // ends, when it ends.
-func serve(ctx context.Context, a *Agent, draft ...*chat.Part) (*[]agent.Event, chan agent.Outcome) {
+func serve(ctx context.Context, a *Agent, draft ...*chat.Part) (*agent.Call, *[]agent.Event, chan agent.Outcome) {
 	var events []agent.Event
 	out := make(chan agent.Outcome, 1)
+	call := &agent.Call{Key: key, Run: "run", Draft: draft}
 	go func() {
-		out <- a.Run(ctx, &agent.Call{Key: key, Run: "run", Draft: draft}, func(e agent.Event) error {
+		out <- a.Run(ctx, call, func(e agent.Event) error {
 			events = append(events, e)
 			return nil
 		})
 	}()
-	return &events, out
+	return call, &events, out
 }
 
 // said folds events as a thread does.
@@ -68,11 +68,11 @@ func TestTexts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := New(Options{})
-			events, out := serve(t.Context(), a)
+			call, events, out := serve(t.Context(), a)
 			for _, p := range c.pushes {
-				say(t, a, Push{Text: &p})
+				say(t, a, call, Push{Text: &p})
 			}
-			say(t, a, Push{End: chat.RunComplete})
+			say(t, a, call, Push{End: chat.RunComplete})
 			if o := <-out; o.Status != chat.RunComplete {
 				t.Errorf("it ends as %+v", o)
 			}
@@ -80,7 +80,7 @@ func TestTexts(t *testing.T) {
 			if text != c.text || starts != 1 || rewrites != c.rewrites || len(*events) != c.events {
 				t.Errorf("%q of %d blocks with %d rewrites: %+v", text, starts, rewrites, *events)
 			}
-			if err := a.Push(t.Context(), key, "run", Push{End: chat.RunComplete}); !errors.Is(err, ErrAbsent) {
+			if err := a.Push(t.Context(), call, Push{End: chat.RunComplete}); !errors.Is(err, ErrAbsent) {
 				t.Errorf("PIN-200 a second end: %v", err)
 			}
 		})
@@ -88,10 +88,10 @@ func TestTexts(t *testing.T) {
 }
 
 // say pushes as soon as the run is served.
-func say(t *testing.T, a *Agent, p Push) {
+func say(t *testing.T, a *Agent, c *agent.Call, p Push) {
 	t.Helper()
 	for {
-		err := a.Push(t.Context(), key, "run", p)
+		err := a.Push(t.Context(), c, p)
 		if err == nil {
 			return
 		}
@@ -106,11 +106,11 @@ func say(t *testing.T, a *Agent, p Push) {
 func TestTextGoesOn(t *testing.T) {
 	for _, whole := range []string{"May I? Yes.", "Something else"} {
 		a := New(Options{})
-		events, out := serve(t.Context(), a, &chat.Part{Type: chat.PartText, Text: chat.Text("May I?")})
+		call, events, out := serve(t.Context(), a, &chat.Part{Type: chat.PartText, Text: chat.Text("May I?")})
 		same := "May I?"
-		say(t, a, Push{Text: &same})
-		say(t, a, Push{Text: &whole})
-		say(t, a, Push{End: chat.RunError})
+		say(t, a, call, Push{Text: &same})
+		say(t, a, call, Push{Text: &whole})
+		say(t, a, call, Push{End: chat.RunError})
 		if o := <-out; o.Status != chat.RunError || o.Code == "" {
 			t.Errorf("%+v", o)
 		}
@@ -123,8 +123,8 @@ func TestTextGoesOn(t *testing.T) {
 // PIN-203: a decision is asked for with the call in the agent's own words.
 func TestSuspend(t *testing.T) {
 	a := New(Options{})
-	events, out := serve(t.Context(), a)
-	say(t, a, Push{Suspend: &Suspend{Call: "c", Tool: "mail", Args: []byte(`{"to":"bob"}`)}})
+	call, events, out := serve(t.Context(), a)
+	say(t, a, call, Push{Suspend: &Suspend{Call: "c", Tool: "mail", Args: []byte(`{"to":"bob"}`)}})
 	o := <-out
 	if o.Status != chat.RunSuspended || len(o.Interrupts) != 1 || len(*events) != 3 {
 		t.Fatalf("%+v %+v", o, *events)
@@ -140,20 +140,22 @@ func TestAnotherAttempt(t *testing.T) {
 	for whole, rewrites := range map[string]int{"May I? Yes.": 0, "May I?": 0, "No.": 1} {
 		a := New(Options{})
 		ctx, lose := context.WithCancel(t.Context())
-		_, lost := serve(ctx, a)
+		former, _, lost := serve(ctx, a)
 		first := "May I?"
-		say(t, a, Push{Text: &first})
-		before := a.find(key, "run")
-		events, out := serve(t.Context(), a, &chat.Part{Type: chat.PartText, Text: chat.Text("May I?"), Open: true})
-		for a.find(key, "run") == before {
-			runtime.Gosched()
+		say(t, a, former, Push{Text: &first})
+		if err := a.Push(t.Context(), &agent.Call{Key: key, Run: "run"}, Push{Text: &whole}); !errors.Is(err, ErrAbsent) {
+			t.Errorf("a call that is not served yet: %v", err)
 		}
+		call, events, out := serve(t.Context(), a, &chat.Part{Type: chat.PartText, Text: chat.Text("May I?"), Open: true})
 		lose()
 		if o := <-lost; o.Status != chat.RunCancelled {
 			t.Errorf("%+v", o)
 		}
-		say(t, a, Push{Text: &whole})
-		say(t, a, Push{End: chat.RunComplete})
+		say(t, a, call, Push{Text: &whole})
+		if err := a.Push(t.Context(), former, Push{End: chat.RunComplete}); !errors.Is(err, ErrAbsent) {
+			t.Errorf("a call that is over: %v", err)
+		}
+		say(t, a, call, Push{End: chat.RunComplete})
 		<-out
 		text, starts, n := folded(*events)
 		if n == 0 {
@@ -172,12 +174,12 @@ func TestAnotherAttempt(t *testing.T) {
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(Options{})
-		_, out := serve(t.Context(), a)
+		call, _, out := serve(t.Context(), a)
 		text := ""
 		for range 5 {
 			time.Sleep(DefaultIdle - time.Second)
 			text += "x"
-			say(t, a, Push{Text: &text})
+			say(t, a, call, Push{Text: &text})
 		}
 		begin := time.Now()
 		if o := <-out; o.Status != chat.RunCancelled || time.Since(begin) != DefaultIdle {
