@@ -11,8 +11,7 @@ import (
 )
 
 // Archive moves the older messages of threads that have been quiet for long out
-// of the journal into files: into Caddy's storage where the journal is in Redis,
-// else into the journal's folder.
+// of the journal into files in Caddy's storage.
 type Archive struct {
 	// How long after its newest message a thread is archived.
 	After caddy.Duration `json:"after,omitempty"`

@@ -109,7 +109,7 @@ func (d *doctor) folder(subject, dir string) {
 }
 
 // storage stores something in Caddy's storage, reads it and deletes it again:
-// attachments and archives are kept there beside a shared journal.
+// archives are kept there, and beside a shared journal attachments.
 func (d *doctor) storage(ctx context.Context, s certmagic.Storage) {
 	const subject = "storage"
 	const mend = "See the global option storage, and the rights of what it names."

@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/parlance-gateway/parlance/internal/journal"
+	"github.com/parlance-gateway/parlance/internal/journal/blobstore"
 	"github.com/parlance-gateway/parlance/internal/journal/filejournal"
 	"github.com/parlance-gateway/parlance/internal/journal/redisjournal"
 )
@@ -41,10 +42,18 @@ type place struct {
 	key hubKey
 	// redis is nil for a folder.
 	redis *redisPlace
+	// storage is Caddy's.
+	storage blobstore.Storage
 }
 
 // place resolves what is configured, without asking the network.
 func (j *Journal) place(ctx caddy.Context) (place, error) {
+	p, err := j.where()
+	p.storage = ctx.Storage()
+	return p, err
+}
+
+func (j *Journal) where() (place, error) {
 	var c Journal
 	if j != nil {
 		c = *j
@@ -66,7 +75,6 @@ func (j *Journal) place(ctx caddy.Context) (place, error) {
 		if err != nil {
 			return place{}, fmt.Errorf("redis: %w", err)
 		}
-		p.redis.storage = ctx.Storage()
 		return p, nil
 	}
 	return place{}, fmt.Errorf("unknown kind %q: there are file and redis", c.Kind)
@@ -87,9 +95,9 @@ func folderPlace(dir string) (place, error) {
 // open opens the journal. One in Redis is open although Redis is away. What it
 // then asks of now is what a configuration changes while it lives.
 func (p place) open(ctx context.Context, now *redisNow, logger *slog.Logger) (journal.Journal, error) {
+	now.to(p)
 	if p.redis == nil {
 		return filejournal.Open(ctx, filejournal.Options{Dir: p.key.address, Logger: logger, KeepIdle: now.keepIdle})
 	}
-	now.to(p.redis)
 	return redisjournal.Open(now.options(p.redis.options, logger))
 }

@@ -79,7 +79,10 @@ func open(at place, name string, logger *slog.Logger) (*pooled, error) {
 		return nil, err
 	}
 	p.ctx, p.hurry = context.WithCancel(context.Background())
-	p.hub = edge.NewHub(j, edge.Options{Logger: slog.New(p.log), Name: name, Version: version(), Shared: at.redis != nil, Meter: newMeter(p.key.String())})
+	p.hub = edge.NewHub(j, edge.Options{
+		Logger: slog.New(p.log), Name: name, Version: version(), Shared: at.redis != nil, Meter: newMeter(p.key.String()),
+		Archives: at.archives(&p.redis, slog.New(p.log)),
+	})
 	p.drain.Store(int64(defaultDrain))
 	return p, nil
 }
@@ -98,18 +101,18 @@ func version() string {
 	return ""
 }
 
-// follow lets the hub log as the current configuration says, drain so long, and
-// reach Redis with its passwords.
+// follow lets the hub log as the current configuration says, drain so long, reach
+// Redis with its passwords, and keep files in its storage.
 func (p *pooled) follow(at place, logger *slog.Logger, drain time.Duration) {
 	p.log.to(logger.Handler())
 	p.drain.Store(int64(drain))
+	p.redis.to(at)
 	if at.redis == nil {
 		return
 	}
 	if names := p.redis.tuned(at.redis); len(names) > 0 {
 		logger.Warn("changed options of the journal hold from the next start of the process", "journal", p.key.String(), "options", names)
 	}
-	p.redis.to(at.redis)
 }
 
 // begin starts to drain the hub, once, and then closes it.

@@ -125,7 +125,6 @@ type redisPlace struct {
 	// options hold for the life of a hub, and no secret.
 	options redisjournal.Options
 	secrets redisSecrets
-	storage redisjournal.Storage
 }
 
 type redisSecrets struct{ user, password, sentinelUser, sentinelPassword string }

@@ -1,8 +1,6 @@
 package caddymodule
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"sync/atomic"
 
@@ -15,12 +13,12 @@ type redisNow struct {
 	// idle is after how long threads are folded, a time.Duration; 0 is the
 	// journal's default.
 	idle  atomic.Int64
-	place atomic.Pointer[redisPlace]
+	place atomic.Pointer[place]
 	// opened is what the journal was opened with, and keeps.
 	opened redisjournal.Options
 }
 
-func (n *redisNow) to(p *redisPlace) { n.place.Store(p) }
+func (n *redisNow) to(p place) { n.place.Store(&p) }
 
 // options are what the journal is opened with.
 func (n *redisNow) options(o redisjournal.Options, logger *slog.Logger) redisjournal.Options {
@@ -30,12 +28,12 @@ func (n *redisNow) options(o redisjournal.Options, logger *slog.Logger) redisjou
 		o.KeepIdle = n.keepIdle
 	}
 	o.Credentials = func() (user, password string) {
-		s := n.place.Load().secrets
+		s := n.place.Load().redis.secrets
 		return s.user, s.password
 	}
 	if o.Master != "" {
 		o.SentinelCredentials = func() (user, password string) {
-			s := n.place.Load().secrets
+			s := n.place.Load().redis.secrets
 			return s.sentinelUser, s.sentinelPassword
 		}
 	}
@@ -59,49 +57,3 @@ func (n *redisNow) tuned(p *redisPlace) []string {
 	}
 	return names
 }
-
-// storageNow is the storage of the current configuration, below a folder of the
-// journal's own.
-type storageNow struct {
-	now    *redisNow
-	folder string
-}
-
-// Store implements redisjournal.Storage.
-func (s storageNow) Store(ctx context.Context, key string, value []byte) error {
-	to, err := s.storage()
-	if err != nil {
-		return err
-	}
-	return to.Store(ctx, s.folder+key, value)
-}
-
-// Load implements redisjournal.Storage.
-func (s storageNow) Load(ctx context.Context, key string) ([]byte, error) {
-	from, err := s.storage()
-	if err != nil {
-		return nil, err
-	}
-	return from.Load(ctx, s.folder+key)
-}
-
-// Delete implements redisjournal.Storage.
-func (s storageNow) Delete(ctx context.Context, key string) error {
-	from, err := s.storage()
-	if err != nil {
-		return err
-	}
-	return from.Delete(ctx, s.folder+key)
-}
-
-var errNoStorage = errors.New("the configuration has no storage")
-
-func (s storageNow) storage() (redisjournal.Storage, error) {
-	if v := s.now.place.Load().storage; v != nil {
-		return v, nil
-	}
-	return nil, errNoStorage
-}
-
-// Interface guard
-var _ redisjournal.Storage = storageNow{}

@@ -216,25 +216,25 @@ func TestRedisTLS(t *testing.T) {
 // TestRedisNow: what a reload changes is asked for anew, what it cannot change is
 // told.
 func TestRedisNow(t *testing.T) {
-	at := func(text string) *redisPlace {
+	at := func(text string) place {
 		p, err := redisAt(t, text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return p.redis
+		return p
 	}
 	var now redisNow
 	one := at("redis://a {\nusername u\npassword one\nsentinel main {\npassword s1\n}\n}")
 	one.storage = memory{}
 	now.to(one)
-	o := now.options(one.options, nil)
+	o := now.options(one.redis.options, nil)
 	two := at("redis://a {\nusername u\npassword two\nsync fsync\npool 3\nretention idle 1h\nsentinel main {\npassword s2\n}\n}")
 	two.storage = memory{}
-	if got := now.tuned(one); len(got) != 0 {
+	if got := now.tuned(one.redis); len(got) != 0 {
 		t.Errorf("the same differs in %q", got)
 	}
 	for range 2 {
-		if got := now.tuned(two); !slices.Equal(got, []string{"sync", "pool", "retention"}) {
+		if got := now.tuned(two.redis); !slices.Equal(got, []string{"sync", "pool", "retention"}) {
 			t.Errorf("it differs in %q", got)
 		}
 		now.to(two)

@@ -26,19 +26,21 @@ const (
 // stands for Caddy. A rule holds for the folder and all below it. A package may
 // always import what stands above or below it; siblings where the rule says so.
 var arrows = map[string][]string{
-	"internal/chat":      {},
-	"internal/journal":   {"chat"},
-	"internal/wire":      {"chat", "wire"},
-	"internal/agent":     {"chat"},
-	"internal/identity":  {"chat", "journal"},
-	"internal/room":      {"chat", "journal"},
-	"internal/conductor": {"chat", "journal", "room", "agent", "identity"},
-	"internal/dialect":   {"chat", "journal", "room", "agent", "identity", "conductor", "wire"},
-	"internal/sim":       {"chat", "journal", "room", "agent", "conductor"},
-	"internal/edge":      {"chat", "journal", "room", "agent", "identity", "conductor", "wire", "dialect"},
-	"internal/e2e":       {"caddymodule", "chat", "journal", "room", "agent", "identity", "conductor", "wire", "dialect", "edge", "sim", "caddy"},
-	"caddymodule":        {"chat", "journal", "room", "agent", "identity", "conductor", "wire", "dialect", "edge", "caddy"},
-	"spec":               {},
+	"internal/chat":    {},
+	"internal/journal": {"chat"},
+	// Its blobs are those of blobstore.
+	"internal/journal/redisjournal": {"chat", "journal"},
+	"internal/wire":                 {"chat", "wire"},
+	"internal/agent":                {"chat"},
+	"internal/identity":             {"chat", "journal"},
+	"internal/room":                 {"chat", "journal"},
+	"internal/conductor":            {"chat", "journal", "room", "agent", "identity"},
+	"internal/dialect":              {"chat", "journal", "room", "agent", "identity", "conductor", "wire"},
+	"internal/sim":                  {"chat", "journal", "room", "agent", "conductor"},
+	"internal/edge":                 {"chat", "journal", "room", "agent", "identity", "conductor", "wire", "dialect"},
+	"internal/e2e":                  {"caddymodule", "chat", "journal", "room", "agent", "identity", "conductor", "wire", "dialect", "edge", "sim", "caddy"},
+	"caddymodule":                   {"chat", "journal", "room", "agent", "identity", "conductor", "wire", "dialect", "edge", "caddy"},
+	"spec":                          {},
 }
 
 // topLevel is all that the root may hold beside dot-folders and build outputs.

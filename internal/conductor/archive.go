@@ -169,7 +169,7 @@ func (c *Conductor) pack(ctx context.Context, key chat.Key, m journal.Meta, st *
 	p := &packing{first: first, next: first, end: min(st.Chunks, first+chat.MaxArchive), page: func(n int) ([]*chat.Message, error) {
 		return o.pages(ctx, n, n+1)
 	}}
-	_, err := c.j.Blobs().PutBlob(ctx, key.Realm, id, p, archiveLimit)
+	_, err := c.o.Archives.PutBlob(ctx, key.Realm, id, p, archiveLimit)
 	a := p.stub(key, st.Born, id)
 	if err == nil {
 		err = c.checkArchive(ctx, key, st.Born, a)
@@ -183,7 +183,7 @@ func (c *Conductor) pack(ctx context.Context, key chat.Key, m journal.Meta, st *
 // checkArchive reads all of an archive: what a storage took and does not give
 // back must not cost the pages.
 func (c *Conductor) checkArchive(ctx context.Context, key chat.Key, born uint64, a chat.Archive) error {
-	u, err := unpack(ctx, c.j.Blobs(), key, born, a)
+	u, err := unpack(ctx, c.o.Archives, key, born, a)
 	if err != nil {
 		return err
 	}

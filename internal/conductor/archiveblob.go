@@ -166,8 +166,11 @@ func (u *unpacking) read(at int64, b []byte) error {
 		return err
 	}
 	_, err := io.ReadFull(u.blob, b)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w: it is cut off", errSpoilt)
+	case errors.Is(err, journal.ErrNotFound):
+		return fmt.Errorf("%w: a piece of it is not there", errSpoilt)
 	}
 	return err
 }

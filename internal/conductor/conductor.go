@@ -45,10 +45,14 @@ type Options struct {
 	Realm func(name string) *Realm
 	// Open returns an attachment's bytes.
 	Open func(ctx context.Context, key chat.Key, id string) (io.ReadCloser, error)
+	// Archives is where archives are kept; nil is where the journal keeps its blobs.
+	Archives journal.Blobs
 	// Now is the clock in Unix milliseconds, Random draws 64 bits.
 	Now    func() int64
 	Random func() uint64
 	Logger *slog.Logger
+	// Name is what people call this edge, for the log.
+	Name string
 	// Edge is what this edge tells the others of itself; Boot, Runs and Draining
 	// are filled in. Nil tells nothing.
 	Edge func() journal.Edge
@@ -120,6 +124,9 @@ func New(j journal.Journal, rooms *room.Rooms, o Options) *Conductor {
 	}
 	if o.CommandTimeout == 0 {
 		o.CommandTimeout = 15 * time.Second
+	}
+	if o.Archives == nil {
+		o.Archives = j.Blobs()
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -54,7 +54,7 @@ func (c *Conductor) loosen(ctx context.Context, l loose, blob string) error {
 func (c *Conductor) dropBlob(ctx context.Context, key chat.Key, blob string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	err := c.j.Blobs().DeleteBlob(ctx, key.Realm, blob)
+	err := c.o.Archives.DeleteBlob(ctx, key.Realm, blob)
 	if err == nil {
 		err = c.j.Shelf().Delete(ctx, ownRealm, kindLoose, blob)
 	}
@@ -166,7 +166,7 @@ func (c *Conductor) filesOf(ctx context.Context, key chat.Key, st *chat.State) (
 }
 
 func (c *Conductor) filesOfArchive(ctx context.Context, key chat.Key, born uint64, a chat.Archive) ([]string, error) {
-	u, err := unpack(ctx, c.j.Blobs(), key, born, a)
+	u, err := unpack(ctx, c.o.Archives, key, born, a)
 	if err != nil {
 		return nil, err
 	}

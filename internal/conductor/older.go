@@ -94,7 +94,7 @@ func (o *older) archived(ctx context.Context, page int) ([]*chat.Message, error)
 	}
 	if o.open == nil || o.open.stub != *a {
 		o.close()
-		u, err := unpack(ctx, o.c.j.Blobs(), o.key, o.st.Born, *a)
+		u, err := unpack(ctx, o.c.o.Archives, o.key, o.st.Born, *a)
 		if err != nil {
 			return nil, err
 		}

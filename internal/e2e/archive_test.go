@@ -188,10 +188,15 @@ func (a *antique) archive() any {
 	}
 }
 
-// blobs are the files that archives are in.
+// blobs are the files that archives are in: with either journal in Caddy's
+// storage, and nowhere else.
 func (a *antique) blobs() (list []string) {
+	storage := filepath.Join(a.fleet.dir, "caddy", "parlance", "archives") + "/"
+	if a.redis != nil {
+		storage = filepath.Join(a.fleet.dir, "caddy", "parlance", "parlance", "parlance", "files") + "/"
+	}
 	_ = filepath.WalkDir(a.fleet.dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || !strings.Contains(path, "/blobs/") && !strings.Contains(path, "/files/") {
+		if err != nil || e.IsDir() || !strings.HasPrefix(path, storage) {
 			return nil // a storage in use
 		}
 		if b, err := os.ReadFile(path); err == nil && bytes.Contains(b, []byte("question ")) {

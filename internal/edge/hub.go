@@ -33,6 +33,8 @@ type Options struct {
 	// Shared says that other processes serve the same journal: then polling
 	// sessions get a cookie by which a load balancer finds their edge again.
 	Shared bool
+	// Archives is where archives are kept; nil is where the journal keeps its blobs.
+	Archives journal.Blobs
 	// Now is the clock (default Wall).
 	Now func() time.Time
 	// Meter is told what the hub does; nil is nobody.
@@ -99,7 +101,7 @@ func NewHub(j journal.Journal, o Options) *Hub {
 	h.pingerchips = newPingerchipsFace(h, o)
 	h.smooth = newSmoothServer(h, o)
 	h.conductor = conductor.New(j, h.rooms, conductor.Options{
-		Boot: h.boot, Edge: h.edge, Realm: h.realm, Open: h.openFor, Now: h.now, Random: random, Logger: o.Logger, Meter: o.Meter,
+		Boot: h.boot, Edge: h.edge, Realm: h.realm, Open: h.openFor, Archives: o.Archives, Now: h.now, Random: random, Logger: o.Logger, Meter: o.Meter,
 	})
 	h.whole.Store(true)
 	return h

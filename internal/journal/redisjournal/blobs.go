@@ -2,178 +2,62 @@ package redisjournal
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"math/rand/v2"
-	"strconv"
-	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/parlance-gateway/parlance/internal/journal"
+	"github.com/parlance-gateway/parlance/internal/journal/blobstore"
 )
 
-// pieceSize is how much of a blob is in memory at once, in bytes.
-const pieceSize = 4 << 20
-
-// tidyLimit bounds the removal of what a failure has left.
-const tidyLimit = 10 * time.Second
-
-// blobs are in the storage that all edges share: pieces under a random name of
-// their own, then a head that names them. Without a head there is no blob.
+// blobs are in the storage that all edges share, while they do.
 type blobs struct {
 	j     *Journal
 	proof *proof
+	store *blobstore.Blobs // nil without a storage
 }
 
-// blobHead is what stands under a blob's name.
-type blobHead struct {
-	// Set begins the names of the pieces, each of Piece bytes but the last.
-	Set   string `json:"set"`
-	Size  int64  `json:"size"`
-	Piece int64  `json:"piece"`
+func newBlobs(j *Journal, boot string) *blobs {
+	b := &blobs{j: j, proof: newProof(j, boot)}
+	if j.opts.Storage != nil {
+		b.store = blobstore.New(j.opts.Storage, escape(j.keys.prefix)+"/files", j.log)
+	}
+	return b
 }
-
-// path is where a blob's head is. Any name gives a path that is safe in every
-// storage, and another for another name.
-func (b *blobs) path(realm, id string) string {
-	h := sha256.New()
-	_ = binary.Write(h, binary.BigEndian, uint32(len(realm)))
-	io.WriteString(h, realm+id)
-	return escape(b.j.keys.prefix) + "/files/" + hex.EncodeToString(h.Sum(nil))
-}
-
-func piecePath(set string, n int64) string { return set + "/" + strconv.FormatInt(n, 10) }
 
 // enter begins an operation; it needs a storage.
-func (b *blobs) enter(ctx context.Context) (Storage, error) {
-	if b.j.opts.Storage == nil {
-		return nil, fmt.Errorf("%w: configure a Caddy storage that all edges share", journal.ErrNoBlobs)
+func (b *blobs) enter(ctx context.Context) error {
+	if b.store == nil {
+		return fmt.Errorf("%w: configure a Caddy storage that all edges share", journal.ErrNoBlobs)
 	}
-	return b.j.opts.Storage, b.j.begin(ctx)
+	return b.j.begin(ctx)
 }
 
-// PutBlob implements journal.Blobs. A blob of that id is replaced. It fails with
-// journal.ErrNoBlobs if there is no storage, or one that another edge does not
-// share.
+// PutBlob implements journal.Blobs. It fails with journal.ErrNoBlobs if there is
+// no storage, or one that another edge does not share.
 func (b *blobs) PutBlob(ctx context.Context, realm, id string, r io.Reader, limit int64) (int64, error) {
-	if id == "" {
-		return 0, errors.New("redisjournal: a blob without an id")
-	}
-	s, err := b.enter(ctx)
-	if err != nil {
+	if err := b.enter(ctx); err != nil {
 		return 0, err
 	}
 	defer b.j.leave()
 	if err := b.proof.check(ctx); err != nil {
 		return 0, err
 	}
-	path := b.path(realm, id)
-	old, err := b.head(ctx, s, path)
-	if err != nil && !errors.Is(err, journal.ErrNotFound) {
-		return 0, err
-	}
-	h := blobHead{Set: path + "-" + strconv.FormatUint(rand.Uint64(), 36), Piece: pieceSize}
-	if h.Size, err = fill(ctx, s, h.Set, r, limit); err == nil {
-		var text []byte
-		if text, err = json.Marshal(h); err == nil {
-			err = s.Store(ctx, path, text)
-		}
-	}
-	if err != nil {
-		b.tidy(ctx, s, h, true)
-		return 0, fmt.Errorf("redisjournal: writing a blob: %w", err)
-	}
-	b.tidy(ctx, s, old, false)
-	return h.Size, nil
+	return b.store.PutBlob(ctx, realm, id, r, limit)
 }
 
-// fill stores pieces until r ends, and returns how much was stored, also if it
-// fails.
-func fill(ctx context.Context, s Storage, set string, r io.Reader, limit int64) (int64, error) {
-	piece := make([]byte, min(pieceSize, max(limit, 0)+1))
-	size := int64(0)
-	for n := int64(0); ; n++ {
-		if err := ctx.Err(); err != nil {
-			return size, err
-		}
-		// One byte beyond the limit is enough to know.
-		got, err := io.ReadFull(r, piece[:min(int64(len(piece)), limit-size+1)])
-		done := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-		switch {
-		case err != nil && !done:
-			return size, err
-		case size+int64(got) > limit:
-			return size, journal.ErrTooLarge
-		case got > 0:
-			if err := s.Store(ctx, piecePath(set, n), piece[:got:got]); err != nil {
-				return size + int64(got), err
-			}
-			size += int64(got)
-		}
-		if done {
-			return size, nil
-		}
-		piece = make([]byte, len(piece)) // the storage may keep the last one
-	}
-}
-
-// tidy removes the pieces of a blob, as far as that can be done: without a head
-// nothing finds them. An unknown end has one piece more.
-func (b *blobs) tidy(ctx context.Context, s Storage, h blobHead, unknown bool) {
-	if h.Set == "" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyLimit)
-	defer cancel()
-	end := (h.Size + h.Piece - 1) / h.Piece
-	if unknown {
-		end++
-	}
-	for n := range end {
-		if err := s.Delete(ctx, piecePath(h.Set, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			b.j.log.Warn("a piece of a file could not be removed from the storage", "error", err)
-			return
-		}
-	}
-}
-
-func (b *blobs) head(ctx context.Context, s Storage, path string) (h blobHead, err error) {
-	text, err := s.Load(ctx, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return h, journal.ErrNotFound
-	}
-	if err != nil {
-		return h, fmt.Errorf("redisjournal: a blob: %w", err)
-	}
-	if err := json.Unmarshal(text, &h); err != nil || h.Set == "" || h.Size < 0 || h.Piece < 1 {
-		return blobHead{}, errDamaged
-	}
-	return h, nil
-}
-
-// OpenBlob implements journal.Blobs. The reader has one piece in memory; it
-// lives as long as its caller keeps it, whatever becomes of ctx.
+// OpenBlob implements journal.Blobs. The reader may outlive the journal.
 func (b *blobs) OpenBlob(ctx context.Context, realm, id string) (io.ReadSeekCloser, int64, error) {
-	s, err := b.enter(ctx)
-	if err != nil {
+	if err := b.enter(ctx); err != nil {
 		return nil, 0, err
 	}
 	defer b.j.leave()
-	h, err := b.head(ctx, s, b.path(realm, id))
-	if err != nil {
-		return nil, 0, err
-	}
-	return &blobReader{ctx: context.WithoutCancel(ctx), storage: s, head: h, piece: -1}, h.Size, nil
+	return b.store.OpenBlob(ctx, realm, id)
 }
 
-// DeleteBlob implements journal.Blobs. A blob that is not there is no error.
+// DeleteBlob implements journal.Blobs. Without a storage there is none.
 func (b *blobs) DeleteBlob(ctx context.Context, realm, id string) error {
-	s, err := b.enter(ctx)
+	err := b.enter(ctx)
 	if errors.Is(err, journal.ErrNoBlobs) {
 		return nil
 	}
@@ -181,65 +65,5 @@ func (b *blobs) DeleteBlob(ctx context.Context, realm, id string) error {
 		return err
 	}
 	defer b.j.leave()
-	path := b.path(realm, id)
-	h, err := b.head(ctx, s, path)
-	if errors.Is(err, journal.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if err := s.Delete(ctx, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("redisjournal: deleting a blob: %w", err)
-	}
-	b.tidy(ctx, s, h, false)
-	return nil
-}
-
-// blobReader reads a blob piece by piece.
-type blobReader struct {
-	ctx     context.Context
-	storage Storage
-	head    blobHead
-	at      int64
-	piece   int64 // that is in data, -1 for none
-	data    []byte
-}
-
-func (r *blobReader) Read(p []byte) (int, error) {
-	if r.at >= r.head.Size {
-		return 0, io.EOF
-	}
-	if want := r.at / r.head.Piece; want != r.piece {
-		data, err := r.storage.Load(r.ctx, piecePath(r.head.Set, want))
-		if err != nil {
-			return 0, fmt.Errorf("redisjournal: reading a blob: %w", err)
-		}
-		if int64(len(data)) != min(r.head.Piece, r.head.Size-want*r.head.Piece) {
-			return 0, errDamaged
-		}
-		r.data, r.piece = data, want
-	}
-	n := copy(p, r.data[r.at%r.head.Piece:])
-	r.at += int64(n)
-	return n, nil
-}
-
-func (r *blobReader) Seek(offset int64, whence int) (int64, error) {
-	switch whence {
-	case io.SeekCurrent:
-		offset += r.at
-	case io.SeekEnd:
-		offset += r.head.Size
-	}
-	if offset < 0 {
-		return 0, errors.New("redisjournal: a place before the blob")
-	}
-	r.at = offset
-	return offset, nil
-}
-
-func (r *blobReader) Close() error {
-	r.data, r.piece, r.at = nil, -1, r.head.Size
-	return nil
+	return b.store.DeleteBlob(ctx, realm, id)
 }

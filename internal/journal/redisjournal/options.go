@@ -1,10 +1,11 @@
 package redisjournal
 
 import (
-	"context"
 	"crypto/tls"
 	"log/slog"
 	"time"
+
+	"github.com/parlance-gateway/parlance/internal/journal/blobstore"
 )
 
 // Options say how Redis is reached and how it keeps threads.
@@ -52,13 +53,8 @@ type Sync struct {
 	Fsync bool
 }
 
-// Storage is a file store that all edges share; Caddy's storage is one. What is
-// not there is fs.ErrNotExist.
-type Storage interface {
-	Store(ctx context.Context, key string, value []byte) error
-	Load(ctx context.Context, key string) ([]byte, error)
-	Delete(ctx context.Context, key string) error
-}
+// Storage is a file store that all edges share; Caddy's storage is one.
+type Storage = blobstore.Storage
 
 // idleTrim is how long after its last run a thread is trimmed.
 func (o *Options) idleTrim() time.Duration {

@@ -12,5 +12,5 @@ func (j *Journal) assemble() {
 	j.followers = newFollowers(j.link, j.keys, boot)
 	j.shelf = &shelf{j: j, link: j.link, keys: j.keys}
 	j.roster = &roster{j: j, link: j.link, keys: j.keys}
-	j.blobs = &blobs{j: j, proof: newProof(j, boot)}
+	j.blobs = newBlobs(j, boot)
 }
