@@ -25,6 +25,9 @@ const (
 	shelfFile   = "file"
 )
 
+// listTries bounds how often a thread is put into a list that others change.
+const listTries = 4
+
 // desk is what a hub does for its dialects.
 type desk struct{ h *Hub }
 
@@ -49,10 +52,36 @@ func (d desk) Create(ctx context.Context, p identity.Principal, t dialect.NewThr
 	if err != nil {
 		return dialect.Thread{}, err
 	}
-	_, _, err = d.h.journal.Shelf().Put(ctx, journal.Put{
+	return out, d.list(ctx, journal.Put{
 		Realm: p.Realm, Kind: shelfThread, ID: shelfID(p.Tenant, t.ID), Data: data, Owner: p.Key(),
 	})
-	return out, err
+}
+
+// list puts a new thread into its owner's list, in place of one of that id which
+// was deleted and is listed yet.
+func (d desk) list(ctx context.Context, put journal.Put) error {
+	shelf := d.h.journal.Shelf()
+	for range listTries {
+		_, ok, err := shelf.Put(ctx, put)
+		if err != nil || ok {
+			return err
+		}
+		v, err := shelf.Get(ctx, put.Realm, put.Kind, put.ID)
+		if err != nil && !errors.Is(err, journal.ErrNotFound) {
+			return err
+		}
+		put.Version = v.Version
+	}
+	return conductor.ErrBusy
+}
+
+// unlist takes a deleted thread off its owner's list, if that has not a new one
+// in its place meanwhile.
+func (d desk) unlist(ctx context.Context, realm string, v journal.Value) error {
+	_, _, err := d.h.journal.Shelf().Put(ctx, journal.Put{
+		Realm: realm, Kind: shelfThread, ID: v.ID, Version: v.Version, TTL: time.Millisecond,
+	})
+	return err
 }
 
 // shelfID is injective in its parts.
@@ -101,12 +130,20 @@ func (d desk) List(ctx context.Context, p identity.Principal, after string, limi
 }
 
 func (d desk) Delete(ctx context.Context, p identity.Principal, thread string) error {
+	entry, err := d.h.journal.Shelf().Get(ctx, p.Realm, shelfThread, shelfID(p.Tenant, thread))
+	listed := err == nil
+	if err != nil && !errors.Is(err, journal.ErrNotFound) {
+		return fmt.Errorf("%w: %w", conductor.ErrUnavailable, err)
+	}
 	files, err := d.h.conductor.Delete(ctx, p, thread)
 	if err != nil {
 		return err
 	}
 	d.dropFiles(ctx, p, thread, files)
-	return d.h.journal.Shelf().Delete(ctx, p.Realm, shelfThread, shelfID(p.Tenant, thread))
+	if !listed {
+		return nil
+	}
+	return d.unlist(ctx, p.Realm, entry)
 }
 
 func (d desk) Join(ctx context.Context, p identity.Principal, thread string, v room.Variant, m room.Member) (dialect.Seat, error) {

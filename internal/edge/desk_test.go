@@ -207,3 +207,35 @@ func TestDeskCancelsAndAnswers(t *testing.T) {
 		t.Fatalf("a deleted thread: %v", err)
 	}
 }
+
+// A thread that is made anew while the former one of its id is being deleted is
+// listed as what it is, and stays listed.
+func TestDeskListsAThreadMadeAnew(t *testing.T) {
+	h := newTestHub(t)
+	d, ctx, p := desk{h}, context.Background(), person("ann")
+	if _, err := d.Create(ctx, p, dialect.NewThread{ID: "t1", Title: "old"}); err != nil {
+		t.Fatal(err)
+	}
+	former, err := h.journal.Shelf().Get(ctx, p.Realm, shelfThread, shelfID("", "t1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.conductor.Delete(ctx, p, "t1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Create(ctx, p, dialect.NewThread{ID: "t1", Title: "new"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.unlist(ctx, p.Realm, former); err != nil {
+		t.Fatal(err)
+	}
+	if list, _, err := d.List(ctx, p, "", 10); err != nil || len(list) != 1 || list[0].Title != "new" {
+		t.Errorf("%+v %v", list, err)
+	}
+	if err := d.Delete(ctx, p, "t1"); err != nil {
+		t.Fatal(err)
+	}
+	if list, _, err := d.List(ctx, p, "", 10); err != nil || len(list) != 0 {
+		t.Errorf("after it is deleted: %+v %v", list, err)
+	}
+}
