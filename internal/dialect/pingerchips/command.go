@@ -9,6 +9,10 @@ type joinCommand struct {
 	After    uint64
 	Resumes  bool
 	AfterBad bool
+	// View is what the client had chosen of the tree before (PIN-243). ViewBad says
+	// that what stood there is no such thing, and is told like AfterBad.
+	View    choices
+	ViewBad bool
 }
 
 // parseJoin reads a join. A member of the wrong type counts as a wrong one: a
@@ -32,6 +36,10 @@ func parseJoin(b []byte) (c joinCommand, err error) {
 	if o.given("after_log_id") {
 		n, err := o.whole("after_log_id")
 		c.After, c.Resumes, c.AfterBad = uint64(max(n, 0)), true, err != nil || n < 0
+	}
+	if o.given("selections") {
+		c.View, err = o.choices("selections")
+		c.ViewBad = err != nil
 	}
 	return c, nil
 }

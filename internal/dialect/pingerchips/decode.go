@@ -93,6 +93,34 @@ func (o object) whole(name string) (int64, error) {
 	return int64(f), nil
 }
 
+// choices reads selections as they are shown: ids by the roots of their groups.
+// Whether there are such messages is for the view to know, which passes over what
+// is not there.
+func (o object) choices(name string) (c choices, err error) {
+	v := o[name]
+	if v.Kind() != '{' || len(v) > maxSelectionBytes {
+		return c, invalidPayload
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(v)) // in their order, which a map has not
+	_, _ = d.ReadToken()
+	for d.PeekKind() == '"' {
+		root, err := d.ReadToken()
+		if err != nil || !chat.ValidID(root.String()) || len(c.order) == maxSelections {
+			return choices{}, invalidPayload
+		}
+		group := root.String() // a token holds until the next is read
+		if d.PeekKind() != '"' {
+			return choices{}, invalidPayload
+		}
+		id, err := d.ReadToken()
+		if err != nil || !chat.ValidID(id.String()) {
+			return choices{}, invalidPayload
+		}
+		c.set(group, id.String())
+	}
+	return c, nil
+}
+
 // limit reads a page's size, clamped (PIN-179).
 func (o object) limit(name string, def, most int64) (int, error) {
 	if !o.given(name) {

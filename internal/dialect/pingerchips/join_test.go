@@ -44,6 +44,10 @@ func TestJoinErrors(t *testing.T) {
 		{"PIN-066 a negative cursor", x, `{"after_log_id":-1,` + good + `}`, "invalid after_log_id"},
 		{"PIN-066 half a cursor", x, `{"after_log_id":1.5,` + good + `}`, "invalid after_log_id"},
 		{"PIN-066 a cursor as text", x, `{"after_log_id":"1",` + good + `}`, "invalid after_log_id"},
+		{"PIN-243 selections that are none", x, `{"selections":{"m":1},` + good + `}`, "invalid payload"},
+		{"PIN-243 too many selections", x, `{"selections":{` + many(1001) + `},` + good + `}`, "invalid payload"},
+		{"PIN-243 too long selections", x, `{"selections":{` + many(140, strings.Repeat("y", 120)) + `},` + good + `}`, "invalid payload"},
+		{"PIN-057 PIN-243 the credential is looked at before", x, `{"selections":7,"auth":"x"}`, "invalid token"},
 		{"PIN-057 PIN-066 the credential is looked at before", x, `{"after_log_id":-1,"auth":"x"}`, "invalid token"},
 		{"PIN-008 a payload that is no object", x, `[]`, "invalid payload"},
 		{"PIN-048 a client id that is none", x, `{"client_id":7,"auth":` + quote(s.token("")) + `}`, "invalid payload"},
@@ -54,12 +58,27 @@ func TestJoinErrors(t *testing.T) {
 	}
 }
 
+// many are n selections, as the inside of an object.
+func many(n int, longer ...string) string {
+	all := make([]string, n)
+	for i := range all {
+		id := strconv.Itoa(i) + strings.Join(longer, "")
+		all[i] = quote("g"+id) + ":" + quote("m"+id)
+	}
+	return strings.Join(all, ",")
+}
+
 func TestJoin(t *testing.T) {
 	s := serve(t, nil)
 	k := s.dial()
 	w, reply, reason := k.attempt(topicOf("t:1:thread:x"), `{"auth":`+quote(s.token("user-42"))+`,"x":1}`)
 	if reason != "" {
 		t.Fatalf("PIN-036 a thread id with colons: %s", reason)
+	}
+	for _, selections := range []string{many(1000), many(120, strings.Repeat("y", 120)), ""} {
+		if _, _, reason := k.attempt(topicOf("t2"), `{"selections":{`+selections+`},"auth":`+quote(s.token("user-42"))+`}`); reason != "" {
+			t.Errorf("PIN-243 %d bytes of selections: %s", len(selections), reason)
+		}
 	}
 	v, second, _ := k.attempt(topicOf("t2"), `{"auth":`+quote(s.token("user-42"))+`}`)
 	_, third, _ := s.attempt(topicOf("t2"), `{"auth":`+quote(s.token("user-42"))+`}`)

@@ -52,7 +52,12 @@ const (
 const maxTree = 10_000
 
 // maxSelections bounds the choices of one join; the oldest are forgotten.
-const maxSelections = 1_000
+// maxSelectionBytes bounds what a join brings along, well within a frame of one
+// who has not joined yet.
+const (
+	maxSelections     = 1_000
+	maxSelectionBytes = 32 << 10
+)
 
 // commandTimeout bounds one command; phoenix clients give up after 10 s.
 const commandTimeout = 30 * time.Second

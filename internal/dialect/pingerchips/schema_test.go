@@ -100,7 +100,7 @@ func Validate(name string, b []byte) error {
 var parsers = map[string]func([]byte) error{
 	"join": func(b []byte) error {
 		c, err := parseJoin(b)
-		if err == nil && (c.AfterBad || c.Auth == "" && (c.Secret == "" || c.AgentID == "")) {
+		if err == nil && (c.AfterBad || c.ViewBad || c.Auth == "" && (c.Secret == "" || c.AgentID == "")) {
 			err = authRequired
 		}
 		return err

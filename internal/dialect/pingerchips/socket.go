@@ -141,6 +141,10 @@ func (m *member) open(ctx context.Context, c joinCommand, agent bool) error {
 	if c.AfterBad {
 		return invalidAfter
 	}
+	if c.ViewBad {
+		return invalidPayload
+	}
+	m.view = c.View
 	rules := m.socket.visit.Site.Rules()
 	v := Variant{Full: rules.AllMessages, Extensions: rules.Extensions}
 	var err error

@@ -212,6 +212,18 @@ func TestTree(t *testing.T) {
 	if view(back) != path("m2c") {
 		t.Errorf("PIN-243 a new join's view is %s", view(back))
 	}
+	v2 := s.joinAs("t1", s.token("ann"), `"selections":{"m2":"m2b","nobody":"m2","m1":"m2","later":"never"}`)
+	if got := view(v2); got != path("m2b") {
+		t.Errorf("PIN-243 the view of a join with selections is %s", got)
+	}
+	if r := v2.ok("view:get", `{}`); !maps.Equal(r.Selections, map[string]string{"m2": "m2b"}) {
+		t.Errorf("PIN-243 its selections are %v", r.Selections)
+	}
+	for _, f := range v2.all() {
+		if f.event == "view:update" {
+			t.Errorf("PIN-111 a join is sent %s", f.payload)
+		}
+	}
 	// PIN-129: without a parent a message hangs at the end of the sender's view;
 	// PIN-245: its agent is given that path, whatever others chose.
 	w.talk("m3", "three")
