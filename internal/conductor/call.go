@@ -23,26 +23,35 @@ func (l *loop) startCall() {
 			l.ended <- agent.Failed(chat.CodeAgentUnavailable, "the conversation could not be read")
 			return
 		}
+		ctx, span := l.c.begin(l.callCtx, Work{Kind: WorkCall, Key: l.key, Run: l.own, Call: call, Fence: l.owner.Fence})
+		if stamp := span.Stamp(); stamp != "" {
+			call.Traceparent = stamp
+		}
 		l.mu.Lock()
 		l.call = call
 		l.mu.Unlock()
-		l.ended <- l.safely(call)
+		out := l.safely(ctx, call, span)
+		span.End(string(out.Status), nil)
+		l.ended <- out
 	})
 }
 
 // safely keeps a panic in an agent's adapter within its own run.
-func (l *loop) safely(call *agent.Call) (out agent.Outcome) {
+func (l *loop) safely(ctx context.Context, call *agent.Call, span Span) (out agent.Outcome) {
 	defer func() {
 		if v := recover(); v != nil {
 			l.c.o.Logger.Error("an agent's adapter panicked", "agent", l.own.Agent, "panic", fmt.Sprint(v))
 			out = agent.Failed(chat.CodeAgentError, "the agent failed")
 		}
 	}()
-	began, silent := time.Now(), l.c.o.Meter != nil
-	return l.agent.Run(l.callCtx, call, func(ev agent.Event) error {
+	began, silent := time.Now(), l.c.o.Meter != nil || l.c.o.Tracer != nil
+	return l.agent.Run(ctx, call, func(ev agent.Event) error {
 		if silent {
 			silent = false
-			l.c.o.Meter.FirstToken(l.own.Agent, time.Since(began))
+			span.First()
+			if l.c.o.Meter != nil {
+				l.c.o.Meter.FirstToken(l.own.Agent, time.Since(began))
+			}
 		}
 		if err := l.callCtx.Err(); err != nil {
 			return err

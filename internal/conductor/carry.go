@@ -26,8 +26,19 @@ const (
 type done struct {
 	View *View
 	journal.Committed
-	// runs are what the commit changed.
-	runs []journal.RunChange
+	// runs are what the commit changed; written says that there was one, and above
+	// is the span around it.
+	runs    []journal.RunChange
+	written bool
+	above   string
+}
+
+// outcome is what a commit's span ends with.
+func (d *done) outcome() string {
+	if !d.written {
+		return "unchanged"
+	}
+	return d.Result.String()
 }
 
 // owner is the edge that the commit gave the run to.
@@ -43,8 +54,25 @@ func (d *done) owner(run string) string {
 // carry carries a command out: it loads, decides and commits until the store
 // has said what became of it. The context bounds the whole of it.
 func (c *Conductor) carry(ctx context.Context, cmd *Command) (done, error) {
+	if c.o.Tracer == nil {
+		return c.carried(ctx, cmd, noSpan{}, "")
+	}
+	above := c.stamp(ctx)
+	ctx, span := c.begin(ctx, Work{Kind: WorkCommit, Key: cmd.Key})
+	d, err := c.carried(ctx, cmd, span, above)
+	if d.written {
+		c.drawEntries(ctx, span, cmd.Key, d.View.State, cmd.commit.Entries)
+	}
+	span.End(d.outcome(), err)
+	return d, err
+}
+
+// carried is carry within its span; above is what runs that begin keep of the
+// one around it.
+func (c *Conductor) carried(ctx context.Context, cmd *Command, span Span, above string) (done, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.o.CommandTimeout)
 	defer cancel()
+	noted(ctx, cmd.Key.Thread, "")
 	if st, cur := c.rooms.Peek(cmd.Key); st != nil && cmd.commit == nil {
 		cmd.From, cmd.FromState = cur, st
 	}
@@ -62,11 +90,16 @@ func (c *Conductor) carry(ctx context.Context, cmd *Command) (done, error) {
 			var snap journal.Snapshot
 			if snap, err = c.j.Load(ctx, *ask.Load); err == nil {
 				ask = cmd.Loaded(snap, c.o.Random()>>1, c.o.Random()>>1|1)
+				if ask.Commit != nil && above != "" {
+					stampRuns(above, ask.Commit.Entries)
+				}
 			}
 		case ask.Commit != nil:
 			var res journal.Committed
 			if res, err = c.j.Commit(ctx, *ask.Commit); err == nil {
-				ask = cmd.Committed(res)
+				if ask = cmd.Committed(res); !ask.Done {
+					span.Event("retry", res.Result.String())
+				}
 			}
 		}
 		if err == nil {
@@ -75,6 +108,7 @@ func (c *Conductor) carry(ctx context.Context, cmd *Command) (done, error) {
 		if errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrTooLarge) {
 			return done{}, err
 		}
+		span.Event("retry", "no answer")
 		if !sleep(ctx, &pause) {
 			return done{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
@@ -85,8 +119,9 @@ func (c *Conductor) carry(ctx context.Context, cmd *Command) (done, error) {
 	}
 	out := done{View: cmd.View, Committed: ask.Committed}
 	if cmd.commit != nil {
-		out.runs = cmd.commit.Runs
+		out.runs, out.written, out.above = cmd.commit.Runs, true, above
 		c.tellEnds(cmd.Key, cmd.View.State, cmd.commit.Entries)
+		c.logEnds(cmd.Key, cmd.View.State, cmd.commit.Entries)
 		c.meterEnds(cmd.View.State, cmd.commit.Entries)
 	}
 	if ask.Committed.Epoch != 0 {

@@ -60,6 +60,8 @@ type Options struct {
 	BeatEvery, SweepEvery, TidyEvery time.Duration
 	// Meter is told of runs; nil is nobody.
 	Meter Meter
+	// Tracer draws what is done as spans; nil draws nothing.
+	Tracer Tracer
 	// CommandTimeout bounds how long a command tries (default 15 s).
 	CommandTimeout time.Duration
 }

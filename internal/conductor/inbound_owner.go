@@ -128,7 +128,7 @@ func (c *Conductor) taken(ctx context.Context, key chat.Key, run string, fence u
 	}
 	if r := st.Run(run); r != nil && r.Status == chat.RunActive && r.Stop == nil {
 		c.o.Logger.Info("a run goes on where its agent is", "realm", key.Realm, "run", run)
-		c.own(key, epoch, fence, r, st, nil)
+		c.own(key, epoch, fence, r, st, nil, c.stamp(ctx))
 	}
 	return nil
 }

@@ -98,7 +98,10 @@ func (c *Conductor) takeUnowned(ctx context.Context, i journal.DueItem) error {
 // started again where that is safe: a pending one always, since its agent was
 // never called; an active one if its agent says so. Any other is ended, with
 // the text that it had.
-func (c *Conductor) takeOver(ctx context.Context, i journal.DueItem) error {
+func (c *Conductor) takeOver(ctx context.Context, i journal.DueItem) (err error) {
+	ctx, span := c.begin(ctx, Work{Kind: WorkClaim, Key: i.Key, Run: &chat.Run{ID: i.Run, Agent: i.Meta.Agent}})
+	outcome := "left alone"
+	defer func() { span.End(outcome, err) }()
 	tctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	fence, _, res, err := c.j.Claim(tctx, journal.Claim{
@@ -107,12 +110,16 @@ func (c *Conductor) takeOver(ctx context.Context, i journal.DueItem) error {
 	if err != nil || res != journal.OK {
 		return err
 	}
+	span.Event("claim", "")
 	snap, err := c.j.Load(tctx, journal.Load{Key: i.Key})
 	if err != nil {
 		return err
 	}
 	st := snap.State(nil)
 	r := st.Run(i.Run)
+	if r != nil {
+		span.Link(r.Trace)
+	}
 	if in, realm := c.inbound(i.Key.Realm, i.Meta.Agent); r != nil && in != nil && r.Status == chat.RunPending && r.Stop == nil {
 		return c.backToAgent(ctx, i, fence, in, realm)
 	}
@@ -128,14 +135,16 @@ func (c *Conductor) takeOver(ctx context.Context, i journal.DueItem) error {
 			}
 			st = d.View.State
 		}
+		outcome = "taken up"
 		c.o.Logger.Info("a run of another edge is taken up", "realm", i.Key.Realm, "run", i.Run)
-		c.own(i.Key, snap.Meta.Epoch, fence, r, st, nil)
+		c.own(i.Key, snap.Meta.Epoch, fence, r, st, nil, span.Stamp())
 		return nil
 	}
 	stop := chat.Stop{Cause: chat.CauseEdgeLost}
 	if r != nil && (i.Meta.Owner == "" || r.Status == chat.RunPending) && r.Agent != backgroundAgent {
 		stop = chat.Stop{Code: chat.CodeAgentUnavailable, Message: "the agent is not available"}
 	}
+	outcome = "ended"
 	c.o.Logger.Warn("a run that cannot go on is ended", "realm", i.Key.Realm, "run", i.Run)
 	_, err = c.carry(ctx, &Command{
 		ID: newCommand(), Key: i.Key,

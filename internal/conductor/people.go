@@ -123,6 +123,7 @@ func (c *Conductor) start(ctx context.Context, p identity.Principal, thread stri
 	if err != nil {
 		return s, d, err
 	}
+	noted(ctx, thread, s.Run)
 	c.takeUp(key, s.Run, d, nil)
 	c.queue(key, s.Agent, s.Run, s.Origin.By)
 	c.wake(key, s.Agent, s.Run)

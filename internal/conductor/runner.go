@@ -31,6 +31,10 @@ type runner struct {
 	agent agent.Agent
 	call  *agent.Call
 
+	// above is the span of what began the attempt, span its own.
+	above string
+	span  Span
+
 	held held
 
 	mu    sync.Mutex
@@ -64,7 +68,7 @@ func (c *Conductor) takeUp(key chat.Key, run string, d done, with agent.Agent) {
 	if d.Result == journal.Done {
 		st := d.after()
 		if r := st.Run(run); r != nil && d.owner(run) == c.o.Boot { // else another edge takes it up
-			c.own(key, d.Epoch, d.Fences[run], r, st, with)
+			c.own(key, d.Epoch, d.Fences[run], r, st, with, d.above)
 		}
 		return
 	}
@@ -77,17 +81,18 @@ func (c *Conductor) takeUp(key chat.Key, run string, d done, with agent.Agent) {
 	st := snap.State(nil)
 	m, ok := snap.Meta.Runs[run]
 	if r := st.Run(run); ok && r != nil && m.Owner == c.o.Boot {
-		c.own(key, snap.Meta.Epoch, m.Fence, r, st, with)
+		c.own(key, snap.Meta.Epoch, m.Fence, r, st, with, d.above)
 	}
 }
 
 // own starts a runner for an attempt that this edge owns. with is the agent,
-// where that is not the one that the realm's configuration has for the run.
-func (c *Conductor) own(key chat.Key, epoch, fence uint64, run *chat.Run, st *chat.State, with agent.Agent) {
+// where that is not the one that the realm's configuration has for the run; above
+// is the span of what began the attempt.
+func (c *Conductor) own(key chat.Key, epoch, fence uint64, run *chat.Run, st *chat.State, with agent.Agent, above string) {
 	a := attempt{key, run.ID, fence}
 	realm := c.o.Realm(key.Realm)
 	r := &runner{
-		c: c, key: key, own: run, realm: realm, bell: make(chan struct{}, 1), gone: make(chan struct{}),
+		c: c, key: key, own: run, realm: realm, above: above, span: noSpan{}, bell: make(chan struct{}, 1), gone: make(chan struct{}),
 		owner: Owner{Key: key, Epoch: epoch, Run: run.ID, Fence: fence, Boot: c.o.Boot},
 		held:  held{state: (&chat.State{Runs: []*chat.Run{run}}).Clip()},
 	}
@@ -111,7 +116,10 @@ func (c *Conductor) own(key chat.Key, epoch, fence uint64, run *chat.Run, st *ch
 	c.wg.Add(1)
 	go func() {
 		defer c.wg.Done()
-		r.run(c.ctx, st)
+		ctx := c.ctx
+		ctx, r.span = c.begin(ctx, Work{Kind: WorkSegment, Key: key, Run: run, Fence: fence, Above: above})
+		r.run(ctx, st)
+		r.endSpan()
 		close(r.gone)
 		c.mu.Lock()
 		delete(c.runners, a)
@@ -342,6 +350,7 @@ func (l *loop) settle(a answered) {
 		l.stopped = l.stopped || a.res.Result == journal.Sealed
 		switch a.res.Result {
 		case journal.Gap, journal.WrongEpoch, journal.Ended, journal.Fenced:
+			l.span.Event(a.res.Result.String(), "")
 			l.c.rooms.Acknowledged(l.key, journal.Notice{Resync: true})
 		}
 		if a.res.Result == journal.Stored {
@@ -357,6 +366,7 @@ func (l *loop) settle(a answered) {
 	if l.pause == 0 {
 		l.pause = firstPause
 	}
+	l.span.Event("retry", "append")
 	l.do(l.owner.Retry())
 }
 
@@ -379,6 +389,7 @@ func (l *loop) read() {
 		case m.epoch == room.CloseEpoch, m.shut:
 			// Somebody else has the run, or the store has lost it; restoring it
 			// finds out which.
+			l.span.Event("epoch", "")
 			l.do(l.owner.Shut(true))
 		case m.hand != nil && l.leaves():
 			l.leave()

@@ -13,7 +13,13 @@ import (
 type Visit struct {
 	Site  Site
 	Creds identity.Credentials
+	// Connection notes what comes of a request that opens a socket; nil notes
+	// nothing.
+	Connection *Connection
 }
+
+// Ended is told by the wire when the socket is over.
+func (v *Visit) Ended(reason string) { v.Connection.Ended(reason) }
 
 // Site is the handler that admitted a visitor, as it is configured now: it
 // follows the handler's name through reloads, and admits nobody once there is

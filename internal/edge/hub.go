@@ -17,6 +17,7 @@ import (
 	"github.com/parlance-gateway/parlance/internal/dialect"
 	"github.com/parlance-gateway/parlance/internal/dialect/smooth"
 	"github.com/parlance-gateway/parlance/internal/edge/page"
+	"github.com/parlance-gateway/parlance/internal/edge/tracing"
 	"github.com/parlance-gateway/parlance/internal/identity"
 	"github.com/parlance-gateway/parlance/internal/journal"
 	"github.com/parlance-gateway/parlance/internal/room"
@@ -39,6 +40,10 @@ type Options struct {
 	Now func() time.Time
 	// Meter is told what the hub does; nil is nobody.
 	Meter Meter
+	// Tracer draws spans; nil draws none.
+	Tracer *tracing.Tracer
+	// Counts are told what its sockets and rooms do; nil is nobody.
+	Counts *Counts
 	// MaxConnections bounds the sockets of the process (default 100,000).
 	MaxConnections int
 }
@@ -52,8 +57,9 @@ type Hub struct {
 	logger    *slog.Logger
 	keys      *identity.Secrets
 	meter     Meter
-	pulse     *pulse      // what meter is, or nil
-	whole     atomic.Bool // set once all of it is there: the conductor asks before
+	tracer    *tracing.Tracer // or nil
+	pulse     *pulse          // what meter is, or nil
+	whole     atomic.Bool     // set once all of it is there: the conductor asks before
 
 	// current is the generation in force. A run keeps what it began with.
 	current atomic.Pointer[generation]
@@ -81,6 +87,9 @@ func NewHub(j journal.Journal, o Options) *Hub {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Counts == nil {
+		o.Counts = new(Counts)
+	}
 	if o.Now == nil {
 		o.Now = Wall
 	}
@@ -95,13 +104,14 @@ func NewHub(j journal.Journal, o Options) *Hub {
 		o.Meter = h.pulse
 		j = meteredJournal{j, o.Meter, h.name}
 	}
-	h.journal, h.meter = j, o.Meter
-	h.rooms = room.New(j, room.Options{Boot: h.boot, Now: h.now, Random: random, Logger: o.Logger})
+	h.journal, h.meter, h.tracer = j, o.Meter, o.Tracer
+	h.rooms = room.New(j, room.Options{Boot: h.boot, Now: h.now, Random: random, Logger: o.Logger, Counts: &o.Counts.Rooms, Ended: h.delivered()})
 	h.pilotoo = newPilotooFace(h, o) // before the conductor, which asks for its sockets
 	h.pingerchips = newPingerchipsFace(h, o)
 	h.smooth = newSmoothServer(h, o)
 	h.conductor = conductor.New(j, h.rooms, conductor.Options{
-		Boot: h.boot, Edge: h.edge, Realm: h.realm, Open: h.openFor, Archives: o.Archives, Now: h.now, Random: random, Logger: o.Logger, Meter: o.Meter,
+		Boot: h.boot, Name: h.name, Edge: h.edge, Realm: h.realm, Open: h.openFor, Archives: o.Archives, Now: h.now, Random: random, Logger: o.Logger, Meter: o.Meter,
+		Tracer: h.traces(),
 	})
 	h.whole.Store(true)
 	return h

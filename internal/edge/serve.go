@@ -26,8 +26,33 @@ func (h *Hub) Serve(s *Site, w http.ResponseWriter, r *http.Request, creds ident
 			return true
 		}
 	}
-	serve(w, r, &dialect.Visit{Site: h.siteNow(s.Name), Creds: creds})
+	visit := &dialect.Visit{Site: h.siteNow(s.Name), Creds: creds}
+	if name := opens(s, r); name != "" {
+		visit.Connection = dialect.NewConnection(name, s.Realm, h.name, h.logger)
+		defer h.follow(visit.Connection, r, name, s.Realm)()
+	}
+	serve(w, r, visit)
 	return true
+}
+
+// opens names the dialect that a request may open a socket of, or "". A polling
+// client asks once without naming its session.
+func opens(s *Site, r *http.Request) string {
+	path := r.URL.Path
+	switch {
+	case r.Method != http.MethodGet:
+	case s.Pilotoo != nil && strings.HasPrefix(path, s.Pilotoo.Path):
+		if r.URL.Query().Get("sid") == "" {
+			return "pilotoo"
+		}
+	case s.Pingerchips != nil && strings.HasPrefix(path, s.Pingerchips.Path):
+		if r.URL.Query().Get("token") == "" {
+			return "pingerchips"
+		}
+	case s.Smooth != nil && path == s.Smooth.Path:
+		return "smooth"
+	}
+	return ""
 }
 
 // route finds who serves a path of the site, or nil; what is anonymous needs no

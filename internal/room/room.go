@@ -170,6 +170,9 @@ func (r *Room) watchHole() {
 func (r *Room) tick() {
 	r.mu.Lock()
 	due := r.seq.Due(r.rooms.o.Now())
+	if due && r.seq.Hole() {
+		r.rooms.o.Counts.Gaps.Add(1)
+	}
 	r.mu.Unlock()
 	if due {
 		r.put(journal.Notice{Resync: true})
@@ -276,6 +279,7 @@ func (r *Room) carry(step *Step) {
 	if step.Close != "" {
 		r.closeLocked(step.Close)
 	}
+	arrived := r.rooms.o.Counts.Arrived
 	for i := range step.Applied {
 		c := &step.Applied[i]
 		c.Key = r.key
@@ -291,9 +295,28 @@ func (r *Room) carry(step *Step) {
 				s.member.Deliver(e)
 			}
 		}
+		if c.Record.Kind == chat.KindRunEnd && r.rooms.o.Ended != nil {
+			r.ended(c)
+		}
+		if arrived != nil {
+			arrived(max(0, time.Duration(r.rooms.o.Now()-c.Record.At)*time.Millisecond))
+		}
 		if len(r.ring.items) > ringRecords || c.Record.Kind == chat.KindRunEnd || r.ring.bytes > ringBytes {
 			r.ring.trim(c.After)
 		}
+	}
+}
+
+// ended tells of a run's end that members were shown.
+func (r *Room) ended(c *Change) {
+	var members []Member
+	for s := range r.seats {
+		if s.holds == 0 {
+			members = append(members, s.member)
+		}
+	}
+	if len(members) > 0 {
+		r.rooms.o.Ended(c, members)
 	}
 }
 
@@ -344,5 +367,6 @@ func (r *Room) drop(s *Seat, why CloseReason) {
 	s.gone = true
 	s.absent()
 	delete(r.seats, s)
+	r.rooms.o.Counts.closed(why)
 	s.member.Close(why)
 }

@@ -25,6 +25,11 @@ type Options struct {
 	// (default 1 s).
 	Boot        string
 	AttendEvery time.Duration
+	// Ended is told of a run whose end was shown to members, with the room locked:
+	// it must not block. Nil is nobody.
+	Ended func(c *Change, members []Member)
+	// Counts are told what the rooms do; nil is nobody.
+	Counts *Counts
 }
 
 // Rooms are the threads that are open on this edge. A room opens with its
@@ -54,6 +59,9 @@ func New(j journal.Journal, o Options) *Rooms {
 	}
 	if o.AttendEvery == 0 {
 		o.AttendEvery = attendEvery
+	}
+	if o.Counts == nil {
+		o.Counts = new(Counts)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -30,9 +30,12 @@ func (n *session) command(name string, arg json.RawMessage, reply answer) (run f
 		return nil, false
 	}
 	return func() {
-		ctx, cancel := context.WithTimeout(n.server.ctx, commandTimeout)
+		ctx, noted := n.conn.Begin(n.server.ctx, name)
+		ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 		defer cancel()
-		if err := f(ctx); err != nil {
+		err := f(ctx)
+		noted.Done(codeOf(err))
+		if err != nil {
 			reply.refuse(name, err)
 		}
 	}, true
@@ -62,6 +65,7 @@ func (n *session) hold(ctx context.Context, thread string) (v *view, fresh bool,
 		limit = MaxRooms
 	}
 	if count >= limit {
+		n.server.o.Counts.OverRooms.Add(1)
 		return nil, false, invalid("this connection watches %d conversations already; open another", count)
 	}
 	v = &view{session: n}

@@ -76,6 +76,18 @@ func refusal(err error) *Error {
 	return &Error{CodeInvalid, notNow}
 }
 
+// codeOf is what a log calls an error: a code of the protocol, FAILED for a fault
+// of ours, "" for none.
+func codeOf(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case fault(err):
+		return "FAILED"
+	}
+	return string(refusal(err).Code)
+}
+
 // fault says that err is not a refusal but something of ours that failed.
 func fault(err error) bool {
 	e := refusal(err)

@@ -12,12 +12,15 @@ import (
 	"github.com/parlance-gateway/parlance/internal/dialect"
 	"github.com/parlance-gateway/parlance/internal/identity"
 	"github.com/parlance-gateway/parlance/internal/wire/socketio"
+	"github.com/parlance-gateway/parlance/internal/wire/ws"
 )
 
 // Options are what a Server needs.
 type Options struct {
 	Desk   dialect.Desk
 	Logger *slog.Logger
+	// Counts are told what limits refuse; nil is nobody.
+	Counts *ws.Counts
 	// Now is the clock (default time.Now), RecheckEvery how often principals
 	// are compared with the configuration in force (default 30 s).
 	Now          func() time.Time
@@ -47,6 +50,9 @@ var _ socketio.Handler = (*Server)(nil)
 func NewServer(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Counts == nil {
+		o.Counts = new(ws.Counts)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -100,10 +106,12 @@ func (s *Server) Connect(ctx context.Context, sock *socketio.Socket, auth json.R
 	p, err := visit.Site.Admit(ctx, creds)
 	if err != nil {
 		s.o.Logger.Debug("a socket was refused", "site", visit.Site.Name(), "reason", identity.Reason(err))
+		visit.Connection.Denied()
 		return unauthorized
 	}
-	n := &session{server: s, sock: sock, site: visit.Site, who: p, client: visit.Site.Name() + "\x00" + p.Key()}
+	n := &session{server: s, sock: sock, site: visit.Site, conn: visit.Connection, who: p, client: visit.Site.Name() + "\x00" + p.Key()}
 	if s.full(n) {
+		s.o.Counts.OverClient.Add(1)
 		return tooMany
 	}
 	sock.Data = n
@@ -139,6 +147,7 @@ func (s *Server) Connected(sock *socketio.Socket) {
 	s.sessions[n] = struct{}{}
 	s.clients[n.client]++
 	s.mu.Unlock()
+	n.conn.Admitted(n.who)
 	_ = sock.Send(s.hello)
 }
 

@@ -34,6 +34,7 @@ type session struct {
 	server *Server
 	sock   *socketio.Socket
 	site   dialect.Site
+	conn   *dialect.Connection
 	who    identity.Principal
 	client string        // the principal's key, for the limit on connections
 	pace   *rate.Limiter // used by the socket's reader alone
@@ -52,7 +53,11 @@ func (n *session) limited() bool {
 	if n.pace == nil {
 		n.pace = pace(n.site.Rules())
 	}
-	return !n.pace.AllowN(n.server.o.Now(), 1)
+	if n.pace.AllowN(n.server.o.Now(), 1) {
+		return false
+	}
+	n.server.o.Counts.OverCommands.Add(1)
+	return true
 }
 
 // waiting is a command whose turn has not come.
@@ -68,14 +73,17 @@ func (n *session) event(e socketio.Event) {
 	case !n.check():
 		return
 	case n.limited():
+		n.conn.Limited()
 		reply.refuse(e.Name, &Error{CodeInvalid, "too many commands; slow down"})
 		return
 	case len(e.Args) != 1 || len(e.Attachments) > 0:
+		n.conn.Refuse(string(CodeInvalid))
 		reply.refuse(e.Name, invalid("a command is one JSON object"))
 		return
 	}
 	run, ok := n.command(e.Name, e.Args[0], reply)
 	if !ok {
+		n.conn.Refuse(string(CodeInvalid))
 		reply.refuse(e.Name, invalid("unknown command; see the protocol's table of messages"))
 		return
 	}
@@ -90,6 +98,8 @@ func (n *session) event(e socketio.Event) {
 	}
 	size := len(e.Args[0])
 	if len(n.queue) >= queueLimit || (len(n.queue) > 0 && n.queued+size > queueBytes) {
+		n.conn.Limited()
+		n.server.o.Counts.OverCommands.Add(1)
 		reply.refuse(e.Name, &Error{CodeInvalid, "too many commands are waiting; slow down"})
 		return
 	}
@@ -123,6 +133,7 @@ func (n *session) runBeside(name string, run func(), reply answer) {
 	}
 	n.mu.Unlock()
 	if full {
+		n.server.o.Counts.OverCommands.Add(1)
 		reply.refuse(name, &Error{CodeInvalid, "too many commands are waiting; slow down"})
 		return
 	}
@@ -186,6 +197,9 @@ func (v *view) Deliver(encoded any) {
 		}
 	}
 }
+
+// Stamp is the span of the socket's handshake.
+func (v *view) Stamp() string { return v.session.conn.Stamp() }
 
 // Close implements room.Member: the transport is closed, never the namespace,
 // so that the client comes back and asks for the history again.

@@ -2,6 +2,7 @@ package pingerchips
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/conductor"
@@ -56,7 +57,9 @@ func missingSubscribe(thread string) Reason {
 	return Reason("forbidden: missing chat:subscribe:" + thread)
 }
 
-func unknownEvent(event string) Reason { return Reason("unknown event: " + event) }
+func unknownEvent(event string) Reason { return Reason(unknownPrefix + event) }
+
+const unknownPrefix = "unknown event: "
 
 var reasons = []struct {
 	err    error
@@ -85,6 +88,30 @@ var reasons = []struct {
 	{ErrNotActive, notActive},
 	{ErrNotPending, notPending},
 	{conductor.ErrBusy, busy},
+}
+
+// codeOf is what a log calls an error: the protocol's reason, which names at most
+// the thread; "" for none.
+func (m *member) codeOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	reason, _ := refusal(err)
+	if strings.HasPrefix(string(reason), unknownPrefix) {
+		return strings.TrimSuffix(unknownPrefix, ": ")
+	}
+	return string(reason)
+}
+
+// named is an event as a log may call it: what a client made up is none.
+func named(event string) string {
+	if _, ok := commands[event]; ok {
+		return event
+	}
+	if _, ok := agentVerbs[event]; ok {
+		return event
+	}
+	return "unknown"
 }
 
 // refusal turns any error into what a client may be told; fault says that it is

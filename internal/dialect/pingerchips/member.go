@@ -100,6 +100,9 @@ func (m *member) tell(event string, payload []byte) error {
 	return m.ch.Push(event, payload)
 }
 
+// Stamp is the span of the connection's handshake.
+func (m *member) Stamp() string { return m.socket.visit.Connection.Stamp() }
+
 // Close implements room.Member: the client comes back with its log_id, unless
 // the thread is no more.
 func (m *member) Close(why room.CloseReason) {
@@ -125,6 +128,7 @@ func (m *member) push(p phoenix.Push) {
 		return
 	}
 	if m.socket.limited() {
+		m.socket.visit.Connection.Limited()
 		m.refuse(p.Ref, rateLimited)
 		return
 	}
@@ -139,6 +143,7 @@ func (m *member) push(p phoenix.Push) {
 		return
 	}
 	if len(m.queue) >= queueLimit || (len(m.queue) > 0 && m.queued+len(p.Payload) > queueBytes) {
+		m.socket.server.o.Counts.OverCommands.Add(1)
 		m.refuse(p.Ref, rateLimited)
 		return
 	}
@@ -161,6 +166,7 @@ func (m *member) runBeside(run func(), ref phoenix.Ref) {
 	}
 	m.mu.Unlock()
 	if full {
+		m.socket.server.o.Counts.OverCommands.Add(1)
 		m.refuse(ref, rateLimited)
 		return
 	}
@@ -192,12 +198,14 @@ func (m *member) work() {
 // carry carries a command out with the feed held: its answer goes first, what it
 // caused after it.
 func (m *member) carry(p phoenix.Push) {
-	ctx, cancel := context.WithTimeout(m.socket.server.ctx, commandTimeout)
+	ctx, noted := m.socket.visit.Connection.Begin(m.socket.server.ctx, named(p.Event))
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	m.hold(ctx, p.Event)
 	defer m.seat.Release()
 	defer m.crash(p.Event)
 	response, view, err := m.command(ctx, p.Event, p.Payload)
+	noted.Done(m.codeOf(err))
 	if err != nil {
 		reason, _ := refusal(err)
 		m.socket.server.report(p.Event, err)

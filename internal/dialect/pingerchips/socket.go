@@ -26,6 +26,9 @@ type Socket struct {
 	clients map[string]int // joins by client: each is counted as a connection of his
 }
 
+// Ended is told by the wire when the connection is over.
+func (k *Socket) Ended(reason string) { k.visit.Ended(reason) }
+
 // limited says whether something comes too soon after others.
 func (k *Socket) limited() bool {
 	k.mu.Lock()
@@ -40,7 +43,11 @@ func (k *Socket) limited() bool {
 		}
 		k.pace = rate.NewLimiter(rate.Limit(r.CommandsPerSecond), r.CommandBurst)
 	}
-	return !k.pace.AllowN(k.server.o.Now(), 1)
+	if k.pace.AllowN(k.server.o.Now(), 1) {
+		return false
+	}
+	k.server.o.Counts.OverCommands.Add(1)
+	return true
 }
 
 // join admits a client or an agent to a topic. It may block on the journal.
@@ -50,6 +57,7 @@ func (k *Socket) join(ctx context.Context, ch *phoenix.Channel, payload []byte) 
 		return nil, badTopic
 	}
 	if k.limited() {
+		k.visit.Connection.Limited()
 		return nil, rateLimited
 	}
 	c, err := parseJoin(payload)
@@ -61,6 +69,7 @@ func (k *Socket) join(ctx context.Context, ch *phoenix.Channel, payload []byte) 
 	}, k.server.o.Now())
 	if err != nil {
 		k.server.o.Logger.Debug("a join was refused", "site", k.visit.Site.Name(), "reason", identity.Reason(err))
+		k.visit.Connection.Denied()
 		return nil, err
 	}
 	m := &member{socket: k, ch: ch, who: j.Principal, thread: thread, client: k.client(j.Principal)}
@@ -71,6 +80,7 @@ func (k *Socket) join(ctx context.Context, ch *phoenix.Channel, payload []byte) 
 		k.leave(m.client)
 		return nil, err
 	}
+	k.visit.Connection.Admitted(m.who)
 	return m, nil
 }
 
@@ -111,9 +121,11 @@ func (k *Socket) enter(client string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.joined >= most {
+		k.server.o.Counts.OverRooms.Add(1)
 		return tooManyTopics
 	}
 	if k.clients[client] == 0 && !k.server.count(client, rules.ConnectionsPerClient) {
+		k.server.o.Counts.OverClient.Add(1)
 		return tooManyConns
 	}
 	k.clients[client]++

@@ -35,16 +35,19 @@ func (c *conn) frame(b []byte) {
 		return
 	}
 	if !utf8.Valid(b) {
+		c.conn.Refuse(string(CodeInvalid))
 		c.refuse("frame", "", invalid("Invalid JSON frame"))
 		return
 	}
 	o := read(b)
 	if o == nil {
+		c.conn.Refuse(string(CodeInvalid))
 		c.refuse("frame", "", invalid("Invalid JSON frame"))
 		return
 	}
 	request, ok := o.requestID()
 	if !ok {
+		c.conn.Refuse(string(CodeInvalid))
 		c.refuse("frame", "", invalid("'requestId' must be a string of at most %d characters", MaxRequestID))
 		return
 	}
@@ -59,15 +62,19 @@ func (c *conn) frame(b []byte) {
 	}
 	switch {
 	case c.limited():
+		c.conn.Limited()
 		c.refuse("frame", request, &Error{CodeRate, "Too many frames; slow down."})
 		return
 	case !o.has("action") || isText && name == "":
+		c.conn.Refuse(string(CodeInvalid))
 		c.refuse("frame", request, invalid("Missing 'action'"))
 		return
 	case !isText:
+		c.conn.Refuse(string(CodeInvalid))
 		c.refuse("frame", request, invalid("'action' must be a string"))
 		return
 	case !known:
+		c.conn.Refuse(string(CodeUnsupported))
 		c.refuse("frame", request, &Error{CodeUnsupported, "There is no such action."})
 		return
 	}
@@ -77,9 +84,12 @@ func (c *conn) frame(b []byte) {
 			return
 		}
 	}
-	ctx, cancel := context.WithTimeout(c.server.ctx, commandTimeout)
+	ctx, noted := c.conn.Begin(c.server.ctx, name)
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	if err := safely(func() error { return a.do(c, ctx, o, request) }); err != nil {
+	err := safely(func() error { return a.do(c, ctx, o, request) })
+	noted.Done(codeOf(err))
+	if err != nil {
 		c.refuse(name, request, err)
 	}
 }
@@ -107,7 +117,11 @@ func (c *conn) limited() bool {
 		}
 		c.pace = rate.NewLimiter(rate.Limit(r.CommandsPerSecond), r.CommandBurst)
 	}
-	return !c.pace.AllowN(c.server.o.Now(), 1)
+	if c.pace.AllowN(c.server.o.Now(), 1) {
+		return false
+	}
+	c.server.o.Counts.OverCommands.Add(1)
+	return true
 }
 
 // ping is answered at once, also while a turn runs (SMO-030 to SMO-033).

@@ -35,6 +35,7 @@ const (
 type conn struct {
 	server    *Server
 	site      dialect.Site
+	conn      *dialect.Connection
 	who       identity.Principal
 	anonymous bool
 	origin    string    // of the page that opened it, "" where none did
@@ -92,6 +93,7 @@ func (c *conn) hold(s *session) {
 // read handles the client's frames until the connection ends.
 func (c *conn) read() {
 	defer c.server.leave(c)
+	defer func() { c.conn.Ended(c.out.ended()) }()
 	defer c.out.wire.ws.CloseNow() //nolint:errcheck // it is over
 	defer c.close()
 	for c.readOne() {
@@ -267,6 +269,7 @@ func (c *conn) view(ctx context.Context, thread string) (*view, error) {
 		v.seat.Hold()
 		return v, nil
 	case full:
+		c.server.o.Counts.OverRooms.Add(1)
 		return nil, &Error{CodeRate, "This connection has too many conversations open."}
 	}
 	v = &view{conn: c, thread: thread, users: 1, used: c.server.o.Now()}
@@ -357,6 +360,9 @@ func (c *conn) shows(v *view, run *chat.Run) *turn {
 	}
 	return t
 }
+
+// Stamp is the span of the connection's handshake.
+func (v *view) Stamp() string { return v.conn.conn.Stamp() }
 
 // Close implements room.Member: the connection ends, so that the client comes
 // back and asks for its session.

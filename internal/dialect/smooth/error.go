@@ -59,6 +59,14 @@ var (
 	errNoInteraction  = &Error{CodeNoInteraction, "Nothing waits for an interaction in this session."}
 )
 
+// codeOf is what a log calls an error: a code of the protocol, "" for none.
+func codeOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return string(refusal(err).Code)
+}
+
 // fault says that an error is ours, not the client's.
 func fault(err error) bool {
 	_, told := errors.AsType[*Error](err)

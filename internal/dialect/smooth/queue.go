@@ -2,6 +2,7 @@ package smooth
 
 import (
 	"sync"
+	"time"
 
 	"github.com/coder/websocket"
 )
@@ -16,10 +17,12 @@ type queue struct {
 	items    []item
 	bytes    int // of what waits or is being written
 	flushing bool
-	closed   bool // nothing more is taken
+	since    time.Time // when the first of what waits was queued, if that is timed
+	closed   bool      // nothing more is taken
 	// farewell closes the connection once all is written.
 	farewell websocket.StatusCode
 	reason   string
+	slow     bool // it was broken off because too much waited
 }
 
 // item is a frame: its JSON, or a token that is encoded when it is written, so
@@ -64,7 +67,8 @@ func (q *queue) put(i item, cost int) bool {
 		return false
 	}
 	if q.bytes > 0 && q.bytes+cost > queueBytes {
-		q.closed, q.items = true, nil
+		q.wire.counts.Slow.Add(1)
+		q.closed, q.items, q.slow = true, nil, true
 		q.wire.abort()
 		return false
 	}
@@ -78,6 +82,9 @@ func (q *queue) put(i item, cost int) bool {
 func (q *queue) kick() {
 	if !q.flushing {
 		q.flushing = true
+		if q.wire.counts.Sample() {
+			q.since = time.Now()
+		}
 		q.wg.Add(1) // never the first: the reader is counted
 		go q.flush()
 	}
@@ -91,6 +98,19 @@ func (q *queue) close(code websocket.StatusCode, reason string) {
 		q.closed, q.farewell, q.reason = true, code, reason
 		q.kick()
 	}
+}
+
+// ended says why the connection is over, as far as the server decided it.
+func (q *queue) ended() string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.reason != "":
+		return q.reason
+	case q.slow:
+		return "client too slow"
+	}
+	return "closed by the client"
 }
 
 var batches = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
@@ -122,6 +142,12 @@ func (q *queue) flush() {
 		err := q.write(items, buf)
 		q.mu.Lock()
 		q.bytes -= cost
+		if since := q.since; !since.IsZero() {
+			q.since = time.Time{}
+			if err == nil {
+				q.wire.counts.Waited(time.Since(since))
+			}
+		}
 		if err != nil {
 			q.closed, q.items, q.bytes, q.flushing = true, nil, 0, false
 			q.mu.Unlock()

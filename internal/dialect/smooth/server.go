@@ -13,6 +13,7 @@ import (
 
 	"github.com/parlance-gateway/parlance/internal/dialect"
 	"github.com/parlance-gateway/parlance/internal/identity"
+	"github.com/parlance-gateway/parlance/internal/wire/ws"
 )
 
 // Options are what a Server needs.
@@ -26,6 +27,8 @@ type Options struct {
 	Secret func(ctx context.Context, realm string) ([]byte, error)
 	// MaxConnections bounds the connections (default 100,000).
 	MaxConnections int
+	// Counts are told what the connections do; nil is nobody.
+	Counts *ws.Counts
 	// Now is the clock (default time.Now), SweepEvery how often connections are
 	// looked at (default 15 s).
 	Now        func() time.Time
@@ -51,6 +54,9 @@ type Server struct {
 func NewServer(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Counts == nil {
+		o.Counts = new(ws.Counts)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -98,7 +104,7 @@ func (s *Server) Accept(w http.ResponseWriter, r *http.Request, v *dialect.Visit
 		http.Error(w, "origin not allowed", http.StatusForbidden)
 		return
 	}
-	c := &conn{server: s, site: v.Site, id: uuid.NewString(), origin: r.Header.Get("Origin"), gone: make(chan struct{})}
+	c := &conn{server: s, site: v.Site, conn: v.Connection, id: uuid.NewString(), origin: r.Header.Get("Origin"), gone: make(chan struct{})}
 	creds := v.Creds
 	if token := r.URL.Query().Get("token"); token != "" {
 		creds = creds.WithToken(token)
@@ -133,10 +139,11 @@ func (s *Server) Accept(w http.ResponseWriter, r *http.Request, v *dialect.Visit
 		unavailable(w)
 		return
 	}
-	if c.out.wire, err = hijack(w, r); err != nil {
+	if c.out.wire, err = hijack(w, r, s.o.Counts); err != nil {
 		s.leave(c)
 		return
 	}
+	c.conn.Admitted(c.who)
 	s.begin(c)
 }
 
@@ -145,6 +152,7 @@ func (s *Server) begin(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.conns[c] = struct{}{}
+	s.o.Counts.Opened.Add(1)
 	if s.ctx.Err() != nil {
 		c.out.wire.abort()
 	}
@@ -165,7 +173,14 @@ func (s *Server) enter(c *conn) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ctx.Err() != nil || s.draining || s.count >= s.o.MaxConnections || s.clients[c.client] >= limit {
+	switch {
+	case s.ctx.Err() != nil, s.draining:
+		return false
+	case s.count >= s.o.MaxConnections:
+		s.o.Counts.OverSockets.Add(1)
+		return false
+	case s.clients[c.client] >= limit:
+		s.o.Counts.OverClient.Add(1)
 		return false
 	}
 	s.count++
@@ -200,6 +215,17 @@ func (s *Server) spawn(f func(ctx context.Context)) {
 		defer cancel()
 		s.report("background", safely(func() error { f(ctx); return nil }))
 	}()
+}
+
+// Queued is how much waits for the clients of all connections, in bytes.
+func (s *Server) Queued() int {
+	n := 0
+	for _, c := range s.list() {
+		c.out.mu.Lock()
+		n += c.out.bytes
+		c.out.mu.Unlock()
+	}
+	return n
 }
 
 // Connections is how many there are.
