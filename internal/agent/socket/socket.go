@@ -94,7 +94,7 @@ func (a *Agent) Wake(ctx context.Context, key chat.Key, run string, waits func(c
 	if a.waker == nil {
 		return nil
 	}
-	return a.waker.Wake(ctx, key.Thread, run, waits)
+	return a.waker.Wake(ctx, key.Realm+"\x00"+key.Tenant, key.Thread, run, waits)
 }
 
 // enter makes the session of a call.

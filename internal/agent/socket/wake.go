@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -28,14 +27,15 @@ const (
 	wakeTries = 5
 	wakePause = time.Second
 	// wakeCalls bounds the calls under way, wakeWaiting those that wait for their
-	// turn or their next try too.
-	wakeCalls   = 32
-	wakeWaiting = 1024
+	// turn or their next try too. One tenant alone gets half of either.
+	wakeCalls   = 64
+	wakeWaiting = 2048
 	// maxWakeAnswer is how much of an answer is read, in bytes.
 	maxWakeAnswer = 16 << 10
 )
 
-// ErrWakeFull: too many runs are being told of; this one is not.
+// ErrWakeFull: too many runs of a tenant, or of all, are being told of; this one
+// is not.
 var ErrWakeFull = errors.New("too many wake-ups wait for their turn")
 
 // WakeOptions say where an agent is woken. Only what is configured is ever
@@ -56,11 +56,8 @@ type WakeOptions struct {
 type Waker struct {
 	o      WakeOptions
 	client *http.Client
-	calls  chan struct{}
+	turns  *turns
 	pause  time.Duration // before the first repetition
-
-	mu      sync.Mutex
-	waiting int
 }
 
 // NewWaker makes a Waker; Close ends its idle connections.
@@ -69,7 +66,7 @@ func NewWaker(o WakeOptions) *Waker {
 		o.Timeout = DefaultWakeTimeout
 	}
 	return &Waker{
-		o: o, calls: make(chan struct{}, wakeCalls), pause: wakePause,
+		o: o, turns: newTurns(wakeCalls, wakeWaiting), pause: wakePause,
 		client: &http.Client{
 			Transport: &http.Transport{
 				Proxy:                  http.ProxyFromEnvironment,
@@ -92,13 +89,13 @@ func NewWaker(o WakeOptions) *Waker {
 func (w *Waker) Close() { w.client.CloseIdleConnections() }
 
 // Wake makes the call, and repeats it up to four times where that may help and
-// the run still waits. It blocks until one is answered or given up; errors are
+// the run still waits. Tenants take turns: many runs of one hold no other up. It blocks until one is answered or given up; errors are
 // ErrWakeFull at once, the context's, or why the last call failed.
-func (w *Waker) Wake(ctx context.Context, thread, run string, waits func(context.Context) bool) error {
-	if !w.enter() {
+func (w *Waker) Wake(ctx context.Context, tenant, thread, run string, waits func(context.Context) bool) error {
+	if !w.turns.enter(tenant) {
 		return ErrWakeFull
 	}
-	defer w.leave()
+	defer w.turns.leave(tenant)
 	body, err := json.Marshal(struct {
 		Thread string `json:"threadId"`
 		Run    string `json:"runId"`
@@ -108,7 +105,7 @@ func (w *Waker) Wake(ctx context.Context, thread, run string, waits func(context
 	}
 	pause := w.pause
 	for n := 1; ; n++ {
-		again, err := w.call(ctx, body)
+		again, err := w.call(ctx, tenant, body)
 		if err == nil || !again || n == wakeTries {
 			return err
 		}
@@ -125,30 +122,12 @@ func (w *Waker) Wake(ctx context.Context, thread, run string, waits func(context
 	}
 }
 
-func (w *Waker) enter() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.waiting >= wakeWaiting {
-		return false
-	}
-	w.waiting++
-	return true
-}
-
-func (w *Waker) leave() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.waiting--
-}
-
 // call makes one call, when it is its turn; again says that another may do better.
-func (w *Waker) call(ctx context.Context, body []byte) (again bool, err error) {
-	select {
-	case w.calls <- struct{}{}:
-		defer func() { <-w.calls }()
-	case <-ctx.Done():
-		return false, ctx.Err()
+func (w *Waker) call(ctx context.Context, tenant string, body []byte) (again bool, err error) {
+	if err := w.turns.begin(ctx, tenant); err != nil {
+		return false, err
 	}
+	defer w.turns.end(tenant)
 	ctx, cancel := context.WithTimeout(ctx, w.o.Timeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.o.URL, bytes.NewReader(body))

@@ -110,7 +110,7 @@ func TestWakeAgain(t *testing.T) {
 		{"nor what is not there", []int{404}, 1, true},
 	} {
 		s := sleeper(t, c.codes...)
-		err := waker(t, WakeOptions{URL: s.URL}).Wake(t.Context(), "t", "run", waits)
+		err := waker(t, WakeOptions{URL: s.URL}).Wake(t.Context(), "n", "t", "run", waits)
 		if n := len(s.called()); n != c.calls || (err != nil) != c.fails {
 			t.Errorf("PIN-254 %s: %d calls, %v", c.name, n, err)
 		}
@@ -120,7 +120,7 @@ func TestWakeAgain(t *testing.T) {
 // U2: only the configured address is ever called.
 func TestWakeFollowsNoRedirect(t *testing.T) {
 	other, s := sleeper(t, 200), sleeper(t, http.StatusFound)
-	err := waker(t, WakeOptions{URL: s.URL + "?to=" + other.URL}).Wake(t.Context(), "t", "run", waits)
+	err := waker(t, WakeOptions{URL: s.URL + "?to=" + other.URL}).Wake(t.Context(), "n", "t", "run", waits)
 	if err == nil || len(other.called()) != 0 || len(s.called()) != 1 {
 		t.Errorf("%v after %d calls, and %d elsewhere", err, len(s.called()), len(other.called()))
 	}
@@ -129,7 +129,7 @@ func TestWakeFollowsNoRedirect(t *testing.T) {
 func TestWakeStops(t *testing.T) {
 	t.Run("when the run does not wait any more", func(t *testing.T) {
 		s := sleeper(t, 503)
-		err := waker(t, WakeOptions{URL: s.URL}).Wake(t.Context(), "t", "run", func(context.Context) bool { return false })
+		err := waker(t, WakeOptions{URL: s.URL}).Wake(t.Context(), "n", "t", "run", func(context.Context) bool { return false })
 		if err != nil || len(s.called()) != 1 {
 			t.Errorf("%v after %d calls", err, len(s.called()))
 		}
@@ -140,7 +140,7 @@ func TestWakeStops(t *testing.T) {
 		w := waker(t, WakeOptions{URL: s.URL})
 		w.pause = time.Hour
 		out := make(chan error, 1)
-		go func() { out <- w.Wake(ctx, "t", "run", waits) }()
+		go func() { out <- w.Wake(ctx, "n", "t", "run", waits) }()
 		for len(s.called()) == 0 {
 			time.Sleep(time.Millisecond)
 		}
@@ -155,7 +155,7 @@ func TestWakeStops(t *testing.T) {
 		defer s.Close()
 		defer close(release)
 		n := 0
-		err := waker(t, WakeOptions{URL: s.URL, Timeout: 20 * time.Millisecond}).Wake(t.Context(), "t", "run", func(context.Context) bool {
+		err := waker(t, WakeOptions{URL: s.URL, Timeout: 20 * time.Millisecond}).Wake(t.Context(), "n", "t", "run", func(context.Context) bool {
 			n++
 			return true
 		})
@@ -167,7 +167,7 @@ func TestWakeStops(t *testing.T) {
 
 func TestWakeTellsNothing(t *testing.T) {
 	w := waker(t, WakeOptions{URL: "http://127.0.0.1:1/hook?key=swordfish"})
-	err := w.Wake(t.Context(), "t", "run", waits)
+	err := w.Wake(t.Context(), "n", "t", "run", waits)
 	if err == nil || strings.Contains(err.Error(), "swordfish") || strings.Contains(err.Error(), "/hook") || strings.Contains(err.Error(), wakeSecret) {
 		t.Errorf("%v", err)
 	}
@@ -191,24 +191,24 @@ func TestWakeBounds(t *testing.T) {
 	defer s.Close()
 	w := waker(t, WakeOptions{URL: s.URL, Timeout: time.Minute})
 	var wg sync.WaitGroup
-	for range wakeWaiting {
+	for range wakeWaiting / 2 {
 		wg.Go(func() {
-			if err := w.Wake(t.Context(), "t", "run", waits); err != nil {
+			if err := w.Wake(t.Context(), "n", "t", "run", waits); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	for full := false; !full; time.Sleep(time.Millisecond) {
-		w.mu.Lock()
-		full = w.waiting == wakeWaiting
-		w.mu.Unlock()
+		w.turns.mu.Lock()
+		full = w.turns.taken == wakeWaiting/2
+		w.turns.mu.Unlock()
 	}
-	if err := w.Wake(t.Context(), "t", "run", waits); !errors.Is(err, ErrWakeFull) {
+	if err := w.Wake(t.Context(), "n", "t", "run", waits); !errors.Is(err, ErrWakeFull) {
 		t.Errorf("one more: %v", err)
 	}
 	close(release)
 	wg.Wait()
-	if most > wakeCalls {
+	if most > wakeCalls/2 {
 		t.Errorf("%d calls at once", most)
 	}
 }
