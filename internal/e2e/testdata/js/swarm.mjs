@@ -117,6 +117,9 @@ class Window {
       w: this.id, c, th: this.thread.id, e: this.edge, trunc: !!a.replay?.truncated, pi: a.pendingInterrupt?.interruptId,
       msgs: transcript(a), env: env.map(plain),
     });
+    // Whether what may run now is silent until it is stopped. It can be older than
+    // the last send: its acknowledgement was lost, and no owner had it for a while.
+    this.thread.hung = !!a.messages.findLast((m) => m.role === "user")?.content.endsWith(" hang");
   }
   saw(e) {
     if (terminal.has(e.event.type)) this.open.delete(e.runId); else this.open.add(e.runId);
@@ -174,6 +177,7 @@ class Thread {
       log("cancel", { w: w.id, th: this.id, r: run });
       const a = await w.ask("run:cancel", { runId: run });
       log("cancelled", { w: w.id, th: this.id, r: run, ok: !!a?.ok, lost: !a, code: a?.error?.code });
+      this.stops = (this.stops ?? []).slice(-7).concat(a?.ok ? "ok" : a?.error?.code ?? "lost");
     }));
   }
   async answer(i) {
@@ -187,6 +191,7 @@ class Thread {
   }
   /** Waits until nothing runs and nothing is asked; answers what is. */
   async idle() {
+    let said = "nothing is heard of it";
     for (const end = Date.now() + settle; Date.now() < end;) {
       const w = await this.joined();
       if (!w) return false;
@@ -197,16 +202,17 @@ class Thread {
       else if (a?.ok && !a.replay) return true;
       // The stops of a run that hangs may all have been lost while the store was away.
       else if (this.hung && w.joined) for (const r of w.open) await this.cancel(r);
+      said = a?.ok ? `${a.messages.at(-1)?.content.slice(-60)}; open ${[...w.open]}` : `${a?.error?.code ?? "no answer"}`;
       await sleep(50);
     }
-    log("stuck", { th: this.id, why: "a run does not end" });
+    log("stuck", { th: this.id, why: `a run does not end: ${said}; stops: ${this.stops ?? "none"}` });
     return false;
   }
   async drive() {
     while (!stopping) {
       const kind = pick(kinds);
       const [n, d] = [6 + below(50), 2 + below(30)];
-      this.hung = kind === "hang"; // also if nobody hears that it was taken
+      this.hung = kind === "hang"; // until a history says better
       switch (kind) {
         case "think": await this.send(`n=4 d=3000`); break;
         case "long": await this.send(`n=${150 + below(100)} d=20`); break;
