@@ -17,6 +17,7 @@ var counts = newCounts()
 type countVecs struct {
 	commands, calls, runs                           *prometheus.CounterVec
 	commandTime, callTime, runTime, firstEventDelay *prometheus.HistogramVec
+	arrived, waited                                 *prometheus.HistogramVec
 }
 
 func newCounts() *countVecs {
@@ -38,11 +39,13 @@ func newCounts() *countVecs {
 		runs:            counter("runs_ended_total", "Runs that have ended, by how and why.", "agent", "status", "reason"),
 		runTime:         histogram("run_seconds", "How long runs took from their agent's first call.", runs, "agent"),
 		firstEventDelay: histogram("agent_first_event_seconds", "How long agents took from their call to their first event.", agents, "agent"),
+		arrived:         histogram("record_seconds", "From a record's time in the journal until all members here had it queued; clocks that differ are in it.", calls),
+		waited:          histogram("socket_write_seconds", "How long a frame that found its queue empty took to its socket; of one in 64.", calls, "dialect"),
 	}
 }
 
 func (c *countVecs) all() []prometheus.Collector {
-	return []prometheus.Collector{c.commands, c.commandTime, c.calls, c.callTime, c.runs, c.runTime, c.firstEventDelay}
+	return []prometheus.Collector{c.commands, c.commandTime, c.calls, c.callTime, c.runs, c.runTime, c.firstEventDelay, c.arrived, c.waited}
 }
 
 // meter counts what one hub does.
@@ -61,7 +64,7 @@ func newMeter(journal string) *meter {
 	}
 	// What alerts look at is there before it happens, so that its first time is a rise.
 	for call, results := range map[string][]string{
-		"append": {"gap", "fenced", "error"}, "commit": {"done", "conflict", "error"}, "load": {"ok", "error"}, "reset": {"ok"}, "claim": {"ok"},
+		"append": {"already", "gap", "fenced", "error"}, "commit": {"done", "done-before", "conflict", "error"}, "load": {"ok", "error"}, "reset": {"ok"}, "claim": {"ok"},
 	} {
 		for _, result := range results {
 			counts.calls.WithLabelValues(journal, call, result)

@@ -29,10 +29,10 @@ const affinityCookie = "parlance_edge"
 const connectTimeout = 15 * time.Second
 
 func newPilotooFace(h *Hub, o Options) *pilotooFace {
-	f := &pilotooFace{server: pilotoo.NewServer(pilotoo.Options{Desk: h.Desk(), Logger: o.Logger})}
+	f := &pilotooFace{server: pilotoo.NewServer(pilotoo.Options{Desk: h.Desk(), Logger: o.Logger, Counts: &o.Counts.Pilotoo})}
 	f.wire = socketio.NewServer(socketio.Options{
 		ConnectTimeout: connectTimeout,
-		MaxConnections: o.MaxConnections, AttachmentBytes: pilotoo.MaxBinary, Logger: o.Logger,
+		MaxConnections: o.MaxConnections, AttachmentBytes: pilotoo.MaxBinary, Counts: &o.Counts.Pilotoo, Logger: o.Logger,
 	}, f.server)
 	if o.Shared {
 		f.affinity = opaque(h.boot)

@@ -33,10 +33,10 @@ type pingerchipsFace struct {
 const pingerchipsQueue = 8 << 20
 
 func newPingerchipsFace(h *Hub, o Options) *pingerchipsFace {
-	f := &pingerchipsFace{server: pingerchips.NewServer(pingerchips.Options{Desk: h.Desk(), Agents: inbound{h}, Logger: o.Logger})}
+	f := &pingerchipsFace{server: pingerchips.NewServer(pingerchips.Options{Desk: h.Desk(), Agents: inbound{h}, Logger: o.Logger, Counts: &o.Counts.Pingerchips})}
 	f.wire = phoenix.NewServer(phoenix.Options{
 		MaxChannels: pingerchips.MaxChannels, QueueBytes: pingerchipsQueue,
-		MaxConnections: o.MaxConnections, Logger: o.Logger,
+		MaxConnections: o.MaxConnections, Counts: &o.Counts.Pingerchips, Logger: o.Logger,
 	}, f.server)
 	return f
 }

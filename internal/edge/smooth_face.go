@@ -19,7 +19,7 @@ const smoothNames = "smooth-ids"
 
 func newSmoothServer(h *Hub, o Options) *smooth.Server {
 	return smooth.NewServer(smooth.Options{
-		Desk: h.Desk(), Logger: o.Logger, MaxConnections: o.MaxConnections, Now: o.Now,
+		Desk: h.Desk(), Logger: o.Logger, MaxConnections: o.MaxConnections, Counts: &o.Counts.Smooth, Now: o.Now,
 		Config: func(site string) (*smooth.Config, string) {
 			g := h.current.Load()
 			if c := g.smooth[site]; c != nil {

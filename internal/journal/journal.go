@@ -442,6 +442,13 @@ type Speaker interface {
 	Speak(ctx context.Context, schema int) error
 }
 
+// Hearing is a Journal whose notices could cease without anybody being told.
+type Hearing interface {
+	// Silence is how long nothing that was published has come back; ok is false
+	// while nobody follows.
+	Silence() (d time.Duration, ok bool)
+}
+
 // Confirmer is a Journal whose newest commits may stand where a failover would
 // lose them, although it can be told to wait until they don't.
 type Confirmer interface {

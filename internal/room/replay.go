@@ -41,6 +41,7 @@ func (s *Seat) Since(after uint64) (enc []any, ok bool) {
 			enc = append(enc, e)
 		}
 	})
+	r.rooms.o.Counts.Replayed.Add(1)
 	return enc, true
 }
 
@@ -50,7 +51,9 @@ func (s *Seat) Replay(snap journal.Snapshot, after uint64) (enc []any, ok bool) 
 	s.room.mu.Lock()
 	st, epoch, held := s.state, s.room.seq.Epoch, s.holds > 0 && !s.gone
 	s.room.mu.Unlock()
+	counts := s.room.rooms.o.Counts
 	if !held || !snap.Exists || snap.Base == nil || snap.Meta.Epoch != epoch || snap.Base.Log > after {
+		counts.Outdated.Add(1)
 		return nil, false
 	}
 	c := Change{Key: s.room.key, Epoch: epoch, After: snap.Base.Clip()}
@@ -67,7 +70,9 @@ func (s *Seat) Replay(snap journal.Snapshot, after uint64) (enc []any, ok bool) 
 		}
 	}
 	if c.After.Pos != st.Pos || c.After.Tag != st.Tag {
+		counts.Outdated.Add(1)
 		return nil, false
 	}
+	counts.Reread.Add(1)
 	return enc, true
 }

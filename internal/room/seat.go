@@ -69,6 +69,12 @@ func (s *Seat) Live() (enc []any, truncated bool) {
 			enc = append(enc, e)
 		}
 	})
+	switch counts := r.rooms.o.Counts; {
+	case truncated:
+		counts.Cut.Add(1)
+	case len(from) > 0:
+		counts.Caught.Add(1)
+	}
 	return enc, truncated
 }
 

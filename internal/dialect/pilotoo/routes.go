@@ -90,6 +90,7 @@ func (s *Server) ServeRoute(w http.ResponseWriter, r *http.Request, q Request) {
 		return
 	}
 	if slices.Contains(ownRoutes, first) && unsafe(r) && !s.requests.admit(q.Visit, p, first, s.o.Now()) {
+		s.o.Counts.OverCommands.Add(1)
 		w.Header().Set("Retry-After", "1")
 		problem(w, http.StatusTooManyRequests, string(CodeInvalid), "too many requests; slow down")
 		return

@@ -9,12 +9,15 @@ import (
 
 	"github.com/parlance-gateway/parlance/internal/dialect"
 	"github.com/parlance-gateway/parlance/internal/identity"
+	"github.com/parlance-gateway/parlance/internal/wire/ws"
 )
 
 // Options are what a Server needs.
 type Options struct {
 	Desk   dialect.Desk
 	Logger *slog.Logger
+	// Counts are told what limits refuse; nil is nobody.
+	Counts *ws.Counts
 	// Agents takes what agents push that joined by a secret; nil knows none of
 	// their events.
 	Agents Agents
@@ -59,6 +62,9 @@ type Server struct {
 func NewServer(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Counts == nil {
+		o.Counts = new(ws.Counts)
 	}
 	if o.Now == nil {
 		o.Now = time.Now

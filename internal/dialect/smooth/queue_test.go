@@ -6,13 +6,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/parlance-gateway/parlance/internal/wire/ws"
 )
 
 // stuck is a queue whose client does not read, until the returned end is read.
 func stuck(t *testing.T) (*queue, net.Conn) {
 	ours, theirs := net.Pipe()
 	var wg sync.WaitGroup
-	q := &queue{wire: &wire{Conn: ours}, wg: &wg}
+	q := &queue{wire: &wire{Conn: ours, counts: new(ws.Counts)}, wg: &wg}
 	t.Cleanup(func() {
 		ours.Close()
 		theirs.Close()

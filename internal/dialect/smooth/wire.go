@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/parlance-gateway/parlance/internal/wire/ws"
 )
 
 // Buffers of a WebSocket: most frames of a chat fit the reader's, and the
@@ -33,7 +35,8 @@ const (
 // also the library's pongs and close frames, take the same lock.
 type wire struct {
 	net.Conn
-	ws *websocket.Conn
+	ws     *websocket.Conn
+	counts *ws.Counts
 	// heard is when the client last sent a byte, in Unix nanoseconds.
 	heard atomic.Int64
 
@@ -44,6 +47,7 @@ type wire struct {
 // Read implements net.Conn and notes that the client lives.
 func (w *wire) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
+	w.counts.In.Add(int64(n))
 	if n > 0 {
 		w.heard.Store(time.Now().UnixNano())
 	}
@@ -69,6 +73,7 @@ func (w *wire) Write(b []byte) (int, error) {
 		}
 		m, err := w.Conn.Write(b[n:end])
 		n += m
+		w.counts.Out.Add(int64(m))
 		if err != nil {
 			return n, err
 		}
@@ -104,17 +109,17 @@ func (w *wire) abort() {
 }
 
 // hijack answers 101, or an error, and takes the connection over.
-func hijack(w http.ResponseWriter, r *http.Request) (*wire, error) {
-	h := &hijacker{ResponseWriter: w}
-	ws, err := websocket.Accept(h, r, &websocket.AcceptOptions{
+func hijack(w http.ResponseWriter, r *http.Request, counts *ws.Counts) (*wire, error) {
+	h := &hijacker{ResponseWriter: w, counts: counts}
+	conn, err := websocket.Accept(h, r, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // the origin was checked
 		CompressionMode:    websocket.CompressionDisabled,
 	})
 	if err != nil {
 		return nil, err
 	}
-	h.wire.ws = ws
-	ws.SetReadLimit(MaxFrame)
+	h.wire.ws = conn
+	conn.SetReadLimit(MaxFrame)
 	return h.wire, nil
 }
 
@@ -123,7 +128,8 @@ func hijack(w http.ResponseWriter, r *http.Request) (*wire, error) {
 // is not kept for the life of the connection.
 type hijacker struct {
 	http.ResponseWriter
-	wire *wire
+	counts *ws.Counts
+	wire   *wire
 }
 
 func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
@@ -139,11 +145,12 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		conn.Close()
 		return nil, nil, fmt.Errorf("hijack: clear deadlines: %w", err)
 	}
-	h.wire = &wire{Conn: conn}
+	h.wire = &wire{Conn: conn, counts: h.counts}
 	h.wire.heard.Store(time.Now().UnixNano())
 	// The client's first frames may have come with its request; the library
 	// keeps what is in the reader's buffer, so that is where they must be.
 	early, _ := rw.Reader.Peek(rw.Reader.Buffered())
+	h.counts.In.Add(int64(len(early)))
 	var rest net.Conn = h.wire
 	br := bufio.NewReaderSize(bytes.NewReader(bytes.Clone(early)), max(readBuffer, len(early)))
 	if len(early) > 0 {

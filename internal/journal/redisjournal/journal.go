@@ -47,7 +47,10 @@ type Journal struct {
 	result  error         // of Close
 }
 
-var _ journal.Journal = (*Journal)(nil)
+var (
+	_ journal.Journal = (*Journal)(nil)
+	_ journal.Hearing = (*Journal)(nil)
+)
 
 // Open makes a journal of what opts say. It fails for options that cannot be
 // meant; a Redis that does not answer is for Ready to tell.

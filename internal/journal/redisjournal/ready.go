@@ -86,6 +86,14 @@ func (j *Journal) examine(ctx context.Context) {
 	}
 }
 
+// Silence implements journal.Hearing: markers go the way of notices every 2 s.
+func (j *Journal) Silence() (time.Duration, bool) {
+	j.followers.mu.Lock()
+	n := len(j.followers.lines)
+	j.followers.mu.Unlock()
+	return j.followers.age(), n > 0
+}
+
 func join(problems []string) error {
 	if len(problems) == 0 {
 		return nil
