@@ -35,7 +35,7 @@ var program = sync.OnceValues(func() (string, error) {
 })
 
 // patience bounds whatever a test waits for.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // process is a Caddy that a test started, and ends.
 type process struct {

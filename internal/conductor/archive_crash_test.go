@@ -157,6 +157,7 @@ func (y *yard) cleared(c *Conductor, step string, n int) {
 }
 
 func TestAnEdgeThatDiesWhileItArchives(t *testing.T) {
+	t.Parallel()
 	onYards(t, func(t *testing.T, y *yard) {
 		d := y.edge(archives(), y.j)
 		kept := 0

@@ -93,6 +93,7 @@ func (w *twin) compare(t *rapid.T, before *chat.State) {
 // TestArchivedThreadsPageAsOthersDo tries fewer histories than rapid would by
 // itself, unless -rapid.checks says how many: each writes to a real store.
 func TestArchivedThreadsPageAsOthersDo(t *testing.T) {
+	t.Parallel()
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
 		must(t, f.Value.Set("15"))
 		defer func() { must(t, f.Value.Set(f.DefValue)) }()

@@ -152,6 +152,7 @@ func TestNothingIsDecidedBeforeTheConfiguration(t *testing.T) {
 }
 
 func TestLongThreadsAreArchivedInSeveralBlobs(t *testing.T) {
+	t.Parallel()
 	y := fileYard(t)
 	c := y.edge(archives(), y.j)
 	key := y.thread("t")
@@ -198,6 +199,7 @@ func TestAReaderOfBeforeFindsWhatWasMoved(t *testing.T) {
 }
 
 func TestUnreadableArchives(t *testing.T) {
+	t.Parallel()
 	word := func(b []byte) int { return bytes.Index(b, []byte("words")) }
 	last := func(b []byte) int { return len(b) - 1 }
 	type spoil func(y *yard, thread, other string)
@@ -323,6 +325,7 @@ func TestASumIsOfOneThreadAndPlace(t *testing.T) {
 }
 
 func TestDeletingAThreadDeletesItsArchives(t *testing.T) {
+	t.Parallel()
 	onYards(t, func(t *testing.T, y *yard) {
 		c := y.edge(archives(), y.j)
 		key := y.thread("t")

@@ -13,6 +13,7 @@ import (
 // An edge that had to see each batch of a lost edge's runs for a while before it
 // acts would be late for the last ones.
 func TestAllRunsOfALostEdgeEndInTime(t *testing.T) {
+	t.Parallel()
 	const runs = 400
 	w := newWorld(t)
 	begun := make(chan struct{}, runs)

@@ -288,6 +288,7 @@ func TestFastAgentIsSlowedDown(t *testing.T) {
 }
 
 func TestLongThreadIsTrimmedAndStaysReadable(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := &script{run: func(ctx context.Context, call *agent.Call, emit func(agent.Event) error) agent.Outcome {
 		if call.Messages[len(call.Messages)-1].ID == "long" {
@@ -348,6 +349,7 @@ func TestLongThreadIsTrimmedAndStaysReadable(t *testing.T) {
 }
 
 func TestAnswerOfTheLargestSizeEnds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := &script{run: func(_ context.Context, _ *agent.Call, emit func(agent.Event) error) agent.Outcome {
 		for range agent.MaxAnswer/(32<<10) + 8 {

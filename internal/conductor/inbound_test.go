@@ -152,6 +152,7 @@ func (a *caller) count() int {
 // PIN-185 PIN-254: a run that nobody takes up belongs to no edge; its agent is
 // woken again and again, and its time runs out.
 func TestPendingRunWaitsForItsAgent(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	worker := newCaller()
 	worker.wakes = true
@@ -185,6 +186,7 @@ func TestPendingRunWaitsForItsAgent(t *testing.T) {
 // PIN-185: an active run's time counts from when it was taken up, whichever edges
 // it has been at.
 func TestActiveRunTakesItsTime(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	worker := newCaller()
 	a := w.edge(inbound(worker))

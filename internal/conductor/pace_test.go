@@ -12,6 +12,7 @@ import (
 // long answers so seldom that changes with the text before and after stay under
 // 1 MB/s.
 func TestLogPaceOfLongAnswers(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		delta int

@@ -77,6 +77,7 @@ func TestRacingAnswersHaveOneWinner(t *testing.T) {
 }
 
 func TestCancelAgainstFinishHasOneTerminal(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	r := echoes()
 	a, b := w.edge(r), w.edge(r)

@@ -28,7 +28,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait; none takes long unless something is broken.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // world is one store with edges on it, on one clock that a test can move.
 type world struct {

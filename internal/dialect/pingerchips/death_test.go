@@ -101,6 +101,7 @@ func (d *dying) Claim(ctx context.Context, q journal.Claim) (uint64, journal.Rev
 // is there, what it had shown is what the log says, and an end has all four slots
 // or none.
 func TestAnEdgeDiesAnywhere(t *testing.T) {
+	t.Parallel()
 	for _, store := range stores {
 		t.Run(store.name, func(t *testing.T) {
 			journals := store.open(t)

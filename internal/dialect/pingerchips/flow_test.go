@@ -86,6 +86,7 @@ func TestTokensAreGathered(t *testing.T) {
 // PIN-255: who does not read is cut off in the way that his client comes back
 // from; up to then no event is left out, and he misses nothing.
 func TestSlowReaders(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil)
 	server := pingerchips.NewServer(pingerchips.Options{Desk: s.hub.Desk()})
 	wire := phoenix.NewServer(phoenix.Options{QueueBytes: 1 << 20}, server)

@@ -85,6 +85,7 @@ func TestCapabilities(t *testing.T) {
 
 // Who may stop whose run (PIN-135, PIN-140).
 func TestWhoMayCancel(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil)
 	own, any := "chat:publish:cancel_own:t1", "chat:publish:cancel_any:t1"
 	for i, c := range []struct {

@@ -53,6 +53,7 @@ func messagesIn(t *testing.T, f frame) (value, previous []string) {
 // PIN-093: where it is asked for, the slot shows all messages, also those that
 // the journal keeps on pages; the snapshot has the newest 50 all the same.
 func TestAllMessages(t *testing.T) {
+	t.Parallel()
 	j := open(t)
 	full := func(c *edge.Site) { c.Rules.AllMessages = true }
 	w := on(t, j, full).join("t1", "ann")
@@ -105,6 +106,7 @@ func TestAllMessages(t *testing.T) {
 
 // PIN-093: a slot that shows all is bounded all the same: the newest that fit.
 func TestAllMessagesAreBounded(t *testing.T) {
+	t.Parallel()
 	j := open(t)
 	s := on(t, j, func(c *edge.Site) { c.Rules.AllMessages = true })
 	w := s.join("t1", "ann")

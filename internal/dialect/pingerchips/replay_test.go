@@ -13,6 +13,7 @@ func after(log uint64) string { return fmt.Sprintf(`"after_log_id":%d`, log) }
 // Whatever entry a client had last, a join with it leads to what one has that
 // saw everything: on the edge that ran the runs, and on one that was not there.
 func TestReplayFromEachEntry(t *testing.T) {
+	t.Parallel()
 	j := open(t)
 	one := on(t, j, nil)
 	w := one.join("t1", "ann")
@@ -148,6 +149,7 @@ func TestReplayApart(t *testing.T) {
 
 // PIN-067: what would be more than a join is sent is not sent at all.
 func TestReplayIsBounded(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil)
 	w := s.join("t1", "ann")
 	w.talk("m1", "/long 40000")

@@ -157,6 +157,7 @@ func TestOlderTokensAreNotReplayed(t *testing.T) {
 // whole matrix, with what is told and that a refusal changes nothing (PIN-033,
 // PIN-034, PIN-039, PIN-135, PIN-140, PIN-165, PIN-190).
 func TestMatrix(t *testing.T) {
+	t.Parallel()
 	s := serve(t, inboundSite(0))
 	const u, own, any, ok = "publish:user_message", "publish:cancel_own", "publish:cancel_any", "publish:tool_approval"
 	missing := func(v string) string { return "forbidden: missing " + v }

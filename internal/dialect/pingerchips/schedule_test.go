@@ -17,8 +17,10 @@ import (
 // entries, each run ends once and as the one says whose push was accepted, a
 // question has one answer, and Pilotoo sees each run whole, with one end.
 func TestAgentsAndClientsOnTwoEdges(t *testing.T) {
+	t.Parallel()
 	for _, store := range stores {
 		t.Run(store.name, func(t *testing.T) {
+			t.Parallel()
 			sites := pair(t, store.open(t), func(c *edge.Site) { inboundSite(0)(c); withPeople(c) })
 			thread := 0
 			rapid.Check(t, func(r *rapid.T) {

@@ -140,6 +140,7 @@ func TestSendIsChecked(t *testing.T) {
 }
 
 func TestSendTwice(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil)
 	w := s.join("t1", "ann")
 	first := w.send("m1", "hi")
@@ -190,6 +191,7 @@ func TestSeveralRuns(t *testing.T) {
 
 // PIN-129: what one has sent oneself is the end of one's view at once.
 func TestSendsFollowEachOther(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil)
 	w := s.join("t1", "ann")
 	for i := range 40 {

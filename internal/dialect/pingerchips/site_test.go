@@ -14,7 +14,7 @@ import (
 	"github.com/parlance-gateway/parlance/internal/journal/filejournal"
 )
 
-const patience = 30 * time.Second
+const patience = time.Minute
 
 const secret = "sk_live_x"
 

@@ -51,6 +51,7 @@ func TestSlotsOfARun(t *testing.T) {
 // PIN-093 PIN-115: what a batch, a snapshot and a view show of the messages is a
 // window of the newest 50.
 func TestTheWindow(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil)
 	w := s.join("t1", "ann")
 	for i := range 30 {

@@ -271,6 +271,7 @@ func TestOwnBranchesAreChosen(t *testing.T) {
 }
 
 func TestLoadOlder(t *testing.T) {
+	t.Parallel()
 	s := serve(t, nil)
 	w := s.join("t1", "ann")
 	var all []string

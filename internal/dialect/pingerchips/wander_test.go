@@ -61,8 +61,10 @@ func (v *visitor) idle() bool {
 // journal, each sees one order of the same entries, each run ends once, a stream
 // is there while its run lives, and who goes and comes back has missed nothing.
 func TestManyClientsOnTwoEdges(t *testing.T) {
+	t.Parallel()
 	for _, store := range stores {
 		t.Run(store.name, func(t *testing.T) {
+			t.Parallel()
 			sites := pair(t, store.open(t), nil)
 			thread := 0
 			rapid.Check(t, func(r *rapid.T) {

@@ -15,7 +15,7 @@ import (
 )
 
 // patience is how long a test waits for what must come.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // frame is a frame of the server, decoded.
 type frame map[string]any

@@ -62,7 +62,7 @@ func Run(t *testing.T, open func(t *testing.T) *Store) {
 			for _, c := range group.cases {
 				t.Run(c.name, func(t *testing.T) {
 					s := open(t)
-					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 					defer cancel()
 					c.run(&bench{TB: t, T: t, Store: s, ctx: ctx})
 				})

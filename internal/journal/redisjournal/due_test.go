@@ -10,6 +10,7 @@ import (
 )
 
 func TestDueGoesOnWhateverStandsInItsWay(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(s *redistest.Server, j *Journal, other threadKeys){
 		"F53 a run that another edge has just ended": func(s *redistest.Server, j *Journal, other threadKeys) {
 			s.Do("HDEL", other.meta, "rrun", "wrun")

@@ -19,6 +19,7 @@ import (
 
 // A master of a cluster that hangs holds up what is on it and nothing else.
 func TestAHangingMasterHoldsUpOnlyItsOwn(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, "cluster-node-timeout 60000")
 	j := mustOpen(t, Options{Addresses: c.Addrs(), Cluster: true})
 	byServer := map[string]chat.Key{}
@@ -136,6 +137,7 @@ func TestAClusterIsNotSentTheSameWriteTwice(t *testing.T) {
 
 // A server that hangs keeps nobody who has stopped waiting, nor Close.
 func TestNobodyWaitsLongForAServerThatHangs(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	j := mustOpen(t, Options{Addresses: []string{s.Addr()}, timeout: time.Hour})
 	mustCommit(t, j, opening(theKey))

@@ -10,6 +10,7 @@ import (
 
 // PIN-067: how long an idle thread keeps its records may change while it lives.
 func TestKeepIdle(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	var idle, shift atomic.Int64
 	keep := func() time.Duration { return time.Duration(idle.Load()) }

@@ -2,6 +2,8 @@ package redisjournal
 
 import (
 	"flag"
+	"runtime"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,13 +16,17 @@ import (
 
 // TestMain tries fewer histories than a store in memory would have time for,
 // unless -rapid.checks says how many: each runs against a real server, which
-// some of them stop and start.
+// some of them stop and start. Tests wait for servers more than they work, so more
+// of them run at once than there are processors.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	asked := false
-	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" })
-	if !asked {
-		if err := flag.Set("rapid.checks", "25"); err != nil {
+	asked := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { asked[f.Name] = true })
+	for name, value := range map[string]string{"rapid.checks": "25", "test.parallel": strconv.Itoa(2 * runtime.GOMAXPROCS(0))} {
+		if asked[name] {
+			continue
+		}
+		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}
 	}
@@ -53,6 +59,7 @@ func mustOpen(t testing.TB, o Options) *Journal {
 }
 
 func TestContract(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	journaltest.Run(t, func(t *testing.T) *journaltest.Store {
 		server.Do("FLUSHALL")

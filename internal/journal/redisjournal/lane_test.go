@@ -15,6 +15,7 @@ import (
 // A server that hangs leaves outcomes unknown, which are errors; tried again,
 // each write is there once.
 func TestF9HangingServer(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	j := mustOpen(t, Options{Addresses: []string{server.Addr()}})
 	done := mustCommit(t, j, opening(theKey))
@@ -49,6 +50,7 @@ func TestF9HangingServer(t *testing.T) {
 // A caller whose time is over does not wait for a server that hangs, and what
 // waits behind is not made once its callers have gone.
 func TestCallersDoNotWaitLongerThanTheyWant(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	j := mustOpen(t, Options{Addresses: []string{server.Addr()}})
 	mustCommit(t, j, opening(theKey))

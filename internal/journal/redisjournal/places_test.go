@@ -23,6 +23,7 @@ func holds(t *testing.T, o Options, wipe func()) {
 }
 
 func TestContractInACluster(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t)
 	holds(t, Options{Addresses: c.Addrs(), Cluster: true}, func() {
 		for _, n := range c.Nodes {
@@ -32,6 +33,7 @@ func TestContractInACluster(t *testing.T) {
 }
 
 func TestContractBehindSentinels(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinel(t)
 	o := Options{Addresses: s.Addrs(), Master: s.Name, Sync: Sync{Replicas: 1}}
 	holds(t, o, func() { s.Master().Do("FLUSHALL") })
@@ -89,6 +91,7 @@ func user(name, password string) func() (string, string) {
 }
 
 func TestContractAsAUserOfLittlePrivilege(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	s.Do(rule(s)...)
 	o := Options{Addresses: []string{s.Addr()}, Credentials: user("edge", "pass")}

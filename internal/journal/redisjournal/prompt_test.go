@@ -13,6 +13,7 @@ import (
 // TestPromptFollowers: they hear what the others do, small and large, in order,
 // and nothing once they have stopped.
 func TestPromptFollowers(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	j, key := mustOpen(t, Options{Addresses: []string{s.Addr()}}), threadKey("prompt")
 	heard := make(chan journal.Notice, 1024)

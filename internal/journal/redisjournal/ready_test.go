@@ -33,6 +33,7 @@ func (l *logged) String() string {
 }
 
 func TestReadiness(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		config  []string
 		o       Options
@@ -136,6 +137,7 @@ func TestReadiness(t *testing.T) {
 }
 
 func TestSync(t *testing.T) {
+	t.Parallel()
 	put := func(t *testing.T, j *Journal) error {
 		key := "parlance:{" + j.keys.tag(0) + "}:k"
 		if err := j.link.write.HSet(t.Context(), key, "there", 1).Err(); err != nil {

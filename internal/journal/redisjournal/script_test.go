@@ -183,7 +183,8 @@ func TestOrderWithoutScripts(t *testing.T) {
 }
 
 func TestF50TheLargestRecord(t *testing.T) {
-	j := mustOpen(t, Options{Addresses: []string{redistest.Start(t).Addr()}})
+	t.Parallel()
+	j := mustOpen(t, Options{Addresses: []string{redistest.Start(t).Addr()}, timeout: patience}) // megabytes, on a busy machine
 	c := opening(theKey)
 	done := mustCommit(t, j, c)
 	next := opening(theKey)

@@ -106,6 +106,7 @@ func TestF60DeletedThreadLeavesNothingForEver(t *testing.T) {
 
 // Long threads are read in several commands; a trim meanwhile makes no hole.
 func TestLongLoadsAreOfOneInstant(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	j := mustOpen(t, Options{Addresses: []string{server.Addr()}})
 	mustCommit(t, j, opening(theKey))

@@ -12,6 +12,7 @@ import (
 )
 
 func TestReadinessNoticesWhatStopsWrites(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ set, back, problem string }{
 		"F10 a Redis that has become full":            {"maxmemory 1", "maxmemory 0", "the memory of Redis is full"},
 		"F5 a Redis that misses replicas":             {"min-replicas-to-write 1", "min-replicas-to-write 0", "too few replicas"},
