@@ -85,8 +85,10 @@ type (
 	}
 	// RunTakenBody says that another connection shows the run from here on: the
 	// one that did so before is to show nothing more of it.
+	// Supports is what it can show.
 	RunTakenBody struct {
-		Holder string `json:"holder"`
+		Holder   string   `json:"holder"`
+		Supports []string `json:"supports,omitempty"`
 	}
 	// RunStopBody seals the run: its owner may write no more.
 	RunStopBody struct {

@@ -209,7 +209,7 @@ func (run *Run) apply(r *Record, body Body) {
 		stop := b.Stop
 		run.Stop = &stop
 	case *RunTakenBody:
-		run.Holder = b.Holder
+		run.Holder, run.Origin.Supports = b.Holder, b.Supports
 	case *RunDetachBody:
 		run.Detach = append(clip(run.Detach), b.Calls...)
 	case *InterruptBody:
@@ -220,6 +220,8 @@ func (run *Run) apply(r *Record, body Body) {
 		run.State = b.State
 	case *UsageBody:
 		run.Usage = b.Usage
+	case *CustomBody:
+		run.remark(b)
 	case *SubagentStartBody:
 		sub := b.Subagent
 		sub.Running = true

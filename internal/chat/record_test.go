@@ -24,7 +24,7 @@ func full(k Kind) Body {
 		Log: 8, Ran: &Ran{Status: RunCancelled, By: by, Log: 7, Started: 1, Ended: 2},
 	}
 	i := &Interrupt{
-		ID: "i", Kind: InterruptOTP, Upstream: "u", Alias: "a", Call: "c", Tool: "t", Gate: GateClient, Payload: v, Schema: v, Deadline: 9, Otherwise: v,
+		ID: "i", Kind: InterruptOTP, Upstream: "u", Alias: "a", Call: "c", Tool: "t", Gate: GateClient, Payload: v, Schema: v, Deadline: 9, Otherwise: v, Unasked: InterruptAnswered,
 		Status: InterruptDeclined, Answer: jsontext.Value(`null`), By: by, Segment: 1, Settled: 9,
 	}
 	tools := []ClientTool{{Name: "n", Description: "d", Arguments: v, Kind: ToolBlocking, Result: v, Otherwise: v}}
@@ -36,11 +36,11 @@ func full(k Kind) Body {
 		return &MessageBody{Message: m}
 	case KindRunPending:
 		return &RunPendingBody{Writer: hand, Run: &Run{
-			ID: "r", Status: RunPending, Agent: "a", Origin: Origin{Dialect: "pilotoo", By: by, Session: "s", Request: "q", Park: -1, Finished: true, Standing: true, Props: jsontext.Value(`{"model":"m"}`)}, Message: "m", Opening: m, Answer: "a", Regen: "g",
+			ID: "r", Status: RunPending, Agent: "a", Origin: Origin{Dialect: "pilotoo", By: by, Session: "s", Request: "q", Park: -1, Finished: true, Standing: true, Props: jsontext.Value(`{"model":"m"}`), Site: "t", Supports: []string{"c"}}, Message: "m", Opening: m, Answer: "a", Regen: "g",
 			Upstream: "u", Segments: []string{"s"}, Hidden: true, Drafted: 1, Parts: []*Part{part}, Interrupts: []*Interrupt{i},
 			Subagents: []Subagent{{"s", "c", "n", "t", "h", true}}, Tools: tools, Withdrawn: []*Interrupt{i}, State: v,
 			Stop: &Stop{CauseAgent, by, "c", "m"}, Detach: []string{"c"}, Streamed: true, Started: 1, Suspended: 2, Usage: v,
-			LastSeq: 3, SegmentPos: 4, Log: 5, Shown: []Text{Text("shown")}, Asked: "i", Trace: "00-1", Holder: "h",
+			LastSeq: 3, SegmentPos: 4, Log: 5, Shown: []Text{Text("shown")}, Asked: "i", Trace: "00-1", Holder: "h", Remarks: []Remark{{Name: "citations", Values: []jsontext.Value{v}}},
 		}}
 	case KindRunActive:
 		return &RunActiveBody{hand}
@@ -89,7 +89,7 @@ func full(k Kind) Body {
 	case KindUsage:
 		return &UsageBody{Usage: v}
 	case KindRunTaken:
-		return &RunTakenBody{Holder: "h"}
+		return &RunTakenBody{Holder: "h", Supports: []string{"c"}}
 	case KindArchive:
 		return &ArchiveBody{Archive: Archive{Blob: "b", First: 3, Pages: 2, Sum: "s"}}
 	}

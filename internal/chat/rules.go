@@ -285,12 +285,13 @@ func (s *State) Resume(run, segment string) ([]Entry, error) {
 	return append(entries, NewEntry(KindRunResumed, r.ID, &RunResumedBody{Segment: segment})), nil
 }
 
-// Take decides that another connection shows a run from now on.
-func (s *State) Take(run, holder string) ([]Entry, error) {
+// Take decides that another connection, which can show what supports says, shows a
+// run from now on.
+func (s *State) Take(run, holder string, supports []string) ([]Entry, error) {
 	if r := s.Run(run); r == nil || r.Stop != nil {
 		return nil, ErrUnknownRun
 	}
-	return []Entry{NewEntry(KindRunTaken, run, &RunTakenBody{Holder: holder})}, nil
+	return []Entry{NewEntry(KindRunTaken, run, &RunTakenBody{Holder: holder, Supports: supports})}, nil
 }
 
 // Stop decides on the end of a run from outside. A run at work is sealed

@@ -64,6 +64,11 @@ type Origin struct {
 	// Standing offers the tools that the run began with to each of its segments,
 	// whoever answers, unless an answer declares others.
 	Standing bool `json:"standing,omitzero"`
+	// Site is where the run was begun, and Supports what the client that shows it can
+	// show, in the dialect's words: by them questions are settled that it cannot be
+	// asked.
+	Site     string   `json:"site,omitempty"`
+	Supports []string `json:"supports,omitempty"`
 	// Props is an object that the agent is given as it is.
 	Props jsontext.Value `json:"props,omitzero"`
 }
@@ -146,6 +151,8 @@ type Run struct {
 	// Holder is the connection that took the run's showing over last, by a name
 	// of its dialect's.
 	Holder string `json:"holder,omitempty"`
+	// Remarks are what the agent said of its answer as a whole, in any segment.
+	Remarks []Remark `json:"remarks,omitempty"`
 
 	Unknown jsontext.Value `json:",embed"`
 }
@@ -240,10 +247,13 @@ type Interrupt struct {
 	// Deadline is in Unix milliseconds; 0 is none.
 	Deadline int64 `json:"deadline,omitzero"`
 	// Otherwise is the answer if nobody gives one in time.
-	Otherwise jsontext.Value  `json:"otherwise,omitzero"`
-	Status    InterruptStatus `json:"status"`
-	Answer    jsontext.Value  `json:"answer,omitzero"`
-	By        Subject         `json:"by,omitzero"`
+	Otherwise jsontext.Value `json:"otherwise,omitzero"`
+	// Unasked is how the question is settled at once, with Otherwise, because who
+	// would be asked cannot be, or need not; "" is a question that waits.
+	Unasked InterruptStatus `json:"unasked,omitempty"`
+	Status  InterruptStatus `json:"status"`
+	Answer  jsontext.Value  `json:"answer,omitzero"`
+	By      Subject         `json:"by,omitzero"`
 	// Settled is when it was answered or given up, in Unix milliseconds.
 	Settled int64 `json:"settled,omitzero"`
 	Segment int   `json:"segment,omitzero"`

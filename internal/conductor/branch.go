@@ -203,9 +203,9 @@ func (c *Conductor) CancelRun(ctx context.Context, p identity.Principal, thread,
 	return c.stopIf(ctx, key, chat.RunNode(run), may, find, chat.Stop{Cause: chat.CauseUser, By: chat.Subject(p.Subject)}, true)
 }
 
-// Take makes a connection the one that shows the run that find picks, and
-// returns the run as it was then; nil is none.
-func (c *Conductor) Take(ctx context.Context, p identity.Principal, thread, holder string, find func(*chat.State) *chat.Run) (run *chat.Run, err error) {
+// Take makes a connection the one that shows the run that find picks, as far as it
+// supports that, and returns the run as it was then; nil is none.
+func (c *Conductor) Take(ctx context.Context, p identity.Principal, thread, holder string, supports []string, find func(*chat.State) *chat.Run) (run *chat.Run, err error) {
 	key := Key(p, thread)
 	_, err = c.carry(ctx, &Command{
 		ID: newCommand(), Key: key,
@@ -213,7 +213,7 @@ func (c *Conductor) Take(ctx context.Context, p identity.Principal, thread, hold
 			if run = find(v.State); run == nil {
 				return Plan{}, nil
 			}
-			entries, err := v.State.Take(run.ID, holder)
+			entries, err := v.State.Take(run.ID, holder, supports)
 			return Plan{Entries: entries}, err
 		}),
 	})

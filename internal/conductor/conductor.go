@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/parlance-gateway/parlance/internal/agent"
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/journal"
@@ -53,6 +55,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Name is what people call this edge, for the log.
 	Name string
+	// Unasked is how a question is settled at once that its run's dialect asks nobody,
+	// and with which answer; "" is one that waits. Nil asks all.
+	Unasked func(realm string, run *chat.Run, i *chat.Interrupt) (chat.InterruptStatus, jsontext.Value)
 	// Edge is what this edge tells the others of itself; Boot, Runs and Draining
 	// are filled in. Nil tells nothing.
 	Edge func() journal.Edge

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/parlance-gateway/parlance/internal/agent"
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/journal"
@@ -219,8 +221,9 @@ func DecideOpen(o *Owner) func(*View) (Plan, error) {
 }
 
 // DecideFinish is the owner's own end of its segment: the run ends, or it asks its
-// questions and is suspended, in one commit.
-func DecideFinish(o *Owner, now int64) func(*View) (Plan, error) {
+// questions and is suspended, in one commit. unasked is as Options.Unasked, or nil:
+// what nobody is asked is due at once.
+func DecideFinish(o *Owner, now int64, unasked func(*chat.Run, *chat.Interrupt) (chat.InterruptStatus, jsontext.Value)) func(*View) (Plan, error) {
 	return func(v *View) (Plan, error) {
 		r, err := owned(v, o)
 		if err != nil {
@@ -239,6 +242,11 @@ func DecideFinish(o *Owner, now int64) func(*View) (Plan, error) {
 		for _, i := range out.Interrupts {
 			c := *i
 			c.Status, c.Segment = chat.InterruptOpen, len(r.Segments)-1
+			if unasked != nil {
+				if status, value := unasked(r, &c); status != "" {
+					c.Unasked, c.Otherwise, c.Deadline = status, value, now
+				}
+			}
 			if c.Deadline != 0 && (due == 0 || c.Deadline < due) {
 				due = c.Deadline
 			}

@@ -163,8 +163,8 @@ func (c *Conductor) restarts(key chat.Key, r *chat.Run) bool {
 	return Restarts(r, ok && a.Retry())
 }
 
-// expire closes the questions whose time is over; with the last one the run
-// goes on, and its agent learns that nobody answered.
+// expire closes the questions whose time is over, or that nobody is asked; with the
+// last one the run goes on, and its agent learns that nobody answered.
 func (c *Conductor) expire(ctx context.Context, i journal.DueItem) error {
 	snap, err := c.j.Load(ctx, journal.Load{Key: i.Key})
 	if err != nil {
@@ -181,6 +181,9 @@ func (c *Conductor) expire(ctx context.Context, i journal.DueItem) error {
 		}
 		a := chat.Answer{
 			Interrupt: q.ID, Status: chat.InterruptExpired, Value: q.Otherwise, Segment: NewSegment(),
+		}
+		if q.Unasked != "" {
+			a.Status = q.Unasked
 		}
 		var out Resumption
 		d, err := c.carry(ctx, &Command{ID: newCommand(), Key: i.Key, Decide: func(v *View) (Plan, error) {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/parlance-gateway/parlance/internal/agent"
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/journal"
@@ -474,7 +476,15 @@ func (l *loop) tellStopped(stopped bool) {
 // end commits the segment's end, for as long as the journal may yet take it: an
 // outage ends nobody's run.
 func (l *loop) end() {
-	decide := DecideFinish(&l.owner, l.now())
+	unasked := false
+	decide := DecideFinish(&l.owner, l.now(), func(r *chat.Run, i *chat.Interrupt) (chat.InterruptStatus, jsontext.Value) {
+		if l.c.o.Unasked == nil {
+			return "", nil
+		}
+		status, value := l.c.o.Unasked(l.key.Realm, r, i)
+		unasked = unasked || status != ""
+		return status, value
+	})
 	if l.owner.left() {
 		decide = DecideLeave(&l.owner)
 	}
@@ -485,8 +495,13 @@ func (l *loop) end() {
 	if lost {
 		l.restore()
 	}
-	if err == nil {
-		l.c.trim(l.key, d.View.Meta)
+	if err != nil {
+		return
+	}
+	l.c.trim(l.key, d.View.Meta)
+	if unasked {
+		// Where this edge is lost now, the question is due for any other.
+		l.report("settle", l.c.expire(l.ctx, journal.DueItem{Key: l.key, Run: l.own.ID}))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
@@ -36,6 +37,8 @@ type world struct {
 	j     journal.Journal
 	moved atomic.Int64
 	still bool // rooms see a clock that stands
+	// unasked is the edges' Options.Unasked.
+	unasked func(string, *chat.Run, *chat.Interrupt) (chat.InterruptStatus, jsontext.Value)
 }
 
 func newWorld(t *testing.T) *world {
@@ -78,7 +81,7 @@ func (w *world) hasty(r *Realm, timeout time.Duration) *edge {
 	rooms := room.New(l, room.Options{Now: seen, Random: rand.Uint64, RetryPause: time.Millisecond})
 	c := New(l, rooms, Options{
 		Boot: uuid.NewString(), Now: w.now, Random: rand.Uint64, BeatEvery: 5 * time.Millisecond, SweepEvery: 5 * time.Millisecond, CommandTimeout: timeout,
-		Realm: func(string) *Realm { return r },
+		Realm: func(string) *Realm { return r }, Unasked: w.unasked,
 		Edge: func() journal.Edge {
 			return journal.Edge{Agents: map[string][]string{"r": slices.Sorted(maps.Keys(r.Agents))}}
 		},
@@ -113,6 +116,8 @@ type link struct {
 }
 
 type beat struct{}
+
+type due struct{}
 
 func (l *link) set(before, after func(call any) error) {
 	l.mu.Lock()
@@ -184,7 +189,7 @@ func (l *link) Claim(ctx context.Context, q journal.Claim) (fence uint64, rev jo
 }
 
 func (l *link) Due(ctx context.Context, n int) ([]journal.DueItem, error) {
-	items, err := carried(l, beat{}, func() ([]journal.DueItem, error) { return l.Journal.Due(ctx, n) })
+	items, err := carried(l, due{}, func() ([]journal.DueItem, error) { return l.Journal.Due(ctx, n) })
 	select {
 	case l.looked <- struct{}{}:
 	default:

@@ -27,8 +27,8 @@ type Branches interface {
 	CancelRun(ctx context.Context, p identity.Principal, thread, run string) error
 	// Take makes a connection, by a name of the dialect's, the one that shows the
 	// run that find picks of the thread as the journal has it: every edge is told,
-	// in the run's own order. nil is none.
-	Take(ctx context.Context, p identity.Principal, thread, holder string, find func(*chat.State) *chat.Run) (*chat.Run, error)
+	// in the run's own order. supports is what it can show; nil is none.
+	Take(ctx context.Context, p identity.Principal, thread, holder string, supports []string, find func(*chat.State) *chat.Run) (*chat.Run, error)
 	// Decide settles the question that a run shows, by its name, or
 	// chat.ErrUnknownRun, ErrNotSuspended, ErrDecided or ErrNotWaiting.
 	Decide(ctx context.Context, p identity.Principal, c Decision) error

@@ -41,8 +41,8 @@ func (d desk) CancelRun(ctx context.Context, p identity.Principal, thread, run s
 	return d.h.conductor.CancelRun(ctx, p, thread, run)
 }
 
-func (d desk) Take(ctx context.Context, p identity.Principal, thread, holder string, find func(*chat.State) *chat.Run) (*chat.Run, error) {
-	return d.h.conductor.Take(ctx, p, thread, holder, find)
+func (d desk) Take(ctx context.Context, p identity.Principal, thread, holder string, supports []string, find func(*chat.State) *chat.Run) (*chat.Run, error) {
+	return d.h.conductor.Take(ctx, p, thread, holder, supports, find)
 }
 
 func (d desk) Decide(ctx context.Context, p identity.Principal, c dialect.Decision) error {

@@ -112,6 +112,7 @@ func NewHub(j journal.Journal, o Options) *Hub {
 	h.conductor = conductor.New(j, h.rooms, conductor.Options{
 		Boot: h.boot, Name: h.name, Edge: h.edge, Realm: h.realm, Open: h.openFor, Archives: o.Archives, Now: h.now, Random: random, Logger: o.Logger, Meter: o.Meter,
 		Tracer: h.traces(),
+		Unasked: h.unasked,
 	})
 	h.whole.Store(true)
 	return h

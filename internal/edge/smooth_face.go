@@ -3,6 +3,9 @@ package edge
 import (
 	"context"
 
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/dialect/smooth"
 )
 
@@ -31,6 +34,18 @@ func newSmoothServer(h *Hub, o Options) *smooth.Server {
 			return h.keys.Secret(ctx, realm, smoothNames)
 		},
 	})
+}
+
+// unasked settles questions of the dialect's runs that nobody is asked, as the site
+// that they began at says.
+func (h *Hub) unasked(_ string, run *chat.Run, i *chat.Interrupt) (chat.InterruptStatus, jsontext.Value) {
+	if run == nil || run.Origin.Dialect != smooth.Name {
+		return "", nil
+	}
+	if c := h.current.Load().smooth[run.Origin.Site]; c != nil {
+		return c.Unasked(run, i)
+	}
+	return "", nil
 }
 
 // smoothOf is the dialect's configuration with what the site knows, or nil.

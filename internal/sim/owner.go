@@ -154,7 +154,7 @@ func (a *attempt) append(q journal.Append) {
 // end commits the end of the segment.
 func (a *attempt) end() {
 	p := a.p
-	decide := conductor.DecideFinish(&a.o, p.now())
+	decide := conductor.DecideFinish(&a.o, p.now(), nil)
 	p.run(&conductor.Command{ID: p.command(), Key: a.o.Key, Decide: decide}, patient, func(r result) {
 		if a.o.Phase == conductor.PhaseOver {
 			return

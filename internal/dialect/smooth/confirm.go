@@ -65,7 +65,7 @@ func (c *conn) ofAnother(ctx context.Context, st *chat.State, run *chat.Run, req
 		return false, nil
 	}
 	for _, r := range st.Runs {
-		if r.ID != run.ID && r.Origin.Dialect == "smooth" && r.Origin.Request == request {
+		if r.ID != run.ID && r.Origin.Dialect == Name && r.Origin.Request == request {
 			return true, nil
 		}
 	}

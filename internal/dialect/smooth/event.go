@@ -5,11 +5,14 @@ import (
 	"github.com/parlance-gateway/parlance/internal/room"
 )
 
+// Name is the dialect's, in the origins of runs too.
+const Name = "smooth"
+
 // Variant is the protocol's one version as rooms see it.
 type Variant struct{}
 
 // Dialect names the dialect to whom asks who is present.
-func (Variant) Dialect() string { return "smooth" }
+func (Variant) Dialect() string { return Name }
 
 // Encoded is a record that may concern a turn. It is shared and never changed;
 // the member writes the frames, since they carry its own requestId.

@@ -27,30 +27,49 @@ func (t *turn) eventual(run *chat.Run, b *chat.RunEndBody, at int64) []byte {
 		}
 	}
 	f = quoted(f, t.conn.shown(id))
-	f = append(append(f, `,"response":`...), t.general(parts)...)
-	f = append(append(f, `,"needsEscalation":`...), boolean(t.escalate)...)
-	if t.escalate {
-		f = optional(f, "escalationReason", t.escalation)
+	f = append(append(f, `,"response":`...), general(parts, entry(last(run.Remarked("response"))).members)...)
+	escalates, reason := escalation(run)
+	if f = append(append(f, `,"needsEscalation":`...), boolean(escalates)...); escalates {
+		f = optional(f, "escalationReason", reason)
 	}
 	if u := usage(b.Usage); u != nil {
 		f = raw(f, "usage", u)
 	} else if u := usage(run.Usage); u != nil {
 		f = raw(f, "usage", u)
 	}
-	if len(t.citations) > 0 {
-		if v, err := json.Marshal(t.citations); err == nil {
+	if list := cited(run); len(list) > 0 {
+		if v, err := json.Marshal(list); err == nil {
 			f = raw(f, "citations", v)
 		}
 	}
-	if t.directive != nil {
-		f = raw(f, "directive", t.directive)
+	if v := last(run.Remarked("directive")); v.Kind() == '{' {
+		f = raw(f, "directive", v)
 	}
 	return stamp(append(f, '}', '}'), at)
 }
 
+// last is the last value, or none.
+func last(list []jsontext.Value) jsontext.Value {
+	if len(list) == 0 {
+		return nil
+	}
+	return list[len(list)-1]
+}
+
+// escalation says that a person is to take over, and why (SMO-119).
+func escalation(run *chat.Run) (needed bool, reason string) {
+	v := last(run.Remarked("escalation"))
+	if len(v) == 0 {
+		return false, ""
+	}
+	o := entry(v)
+	needed, _ = o.boolean("needsEscalation", true)
+	return needed, o.text("escalationReason", maxText)
+}
+
 // general is a GeneralAgentResponse: the text, and what the agent said of it
 // where that is of the right kind (SMO-116, SMO-117).
-func (t *turn) general(parts []string) []byte {
+func general(parts []string, said map[string]jsontext.Value) []byte {
 	list, err := json.Marshal(append([]string{}, parts...))
 	if err != nil {
 		list = []byte("[]")
@@ -76,7 +95,7 @@ func (t *turn) general(parts []string) []byte {
 			return v.Kind() == '[' && !slices.ContainsFunc(elements(v), func(e jsontext.Value) bool { return e.Kind() != '"' })
 		}},
 	} {
-		v, ok := t.response[m.name]
+		v, ok := said[m.name]
 		if !ok || !m.fits(v) {
 			v = jsontext.Value(m.otherwise)
 		}
@@ -85,31 +104,29 @@ func (t *turn) general(parts []string) []byte {
 	return append(b, '}')
 }
 
-// cite adds the citations that an agent names, each once (SMO-121).
-func (t *turn) cite(v jsontext.Value) {
-	if v.Kind() != '[' {
-		return
-	}
-	for _, e := range elements(v) {
-		o := entry(e)
-		id, title, snippet := o.required("id", maxText), o.required("title", maxText), o.required("snippet", maxText)
-		address := o.text("url", maxURL)
-		score := o.members["score"]
-		if o.err != nil || score.Kind() != '0' || len(t.citations) == maxCitations {
+// cited are the citations that an agent named, each once (SMO-121).
+func cited(run *chat.Run) (list []jsontext.Value) {
+	var ids []string
+	for _, v := range run.Remarked("citations") {
+		if v.Kind() != '[' {
 			continue
 		}
-		b := quoted([]byte(`{"id":`), id)
-		b = member(b, "title", title)
-		b = optional(b, "url", address)
-		b = raw(member(b, "snippet", snippet), "score", score)
-		same := func(k jsontext.Value) bool {
-			other, _ := unquote(entry(k).members["id"])
-			return other == id
-		}
-		if !slices.ContainsFunc(t.citations, same) {
-			t.citations = append(t.citations, append(b, '}'))
+		for _, e := range elements(v) {
+			o := entry(e)
+			id, title, snippet := o.required("id", maxText), o.required("title", maxText), o.required("snippet", maxText)
+			address := o.text("url", maxURL)
+			score := o.members["score"]
+			if o.err != nil || score.Kind() != '0' || len(list) == maxCitations || slices.Contains(ids, id) {
+				continue
+			}
+			b := quoted([]byte(`{"id":`), id)
+			b = member(b, "title", title)
+			b = optional(b, "url", address)
+			b = raw(member(b, "snippet", snippet), "score", score)
+			list, ids = append(list, append(b, '}')), append(ids, id)
 		}
 	}
+	return list
 }
 
 // usage is what an agent says it used, in the protocol's words, or nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parlance-gateway/parlance/internal/chat"
@@ -85,6 +86,24 @@ func masked(c Challenge) string {
 		return name[:n] + "***@" + domain
 	}
 	return "***" + c.Destination[max(0, len(c.Destination)-2):]
+}
+
+// codeless is Unasked for a code: whom the back end vouched for as the turn began
+// needs none, nor who was checked where no turn waits for it.
+func (c *Config) codeless(run *chat.Run) (chat.InterruptStatus, jsontext.Value) {
+	var p props
+	if json.Unmarshal(run.Origin.Props, &p) != nil || p.User == nil {
+		p.User = new(user)
+	}
+	switch {
+	case p.User.ID != "":
+		return chat.InterruptAnswered, verifiedBy("auth_context")
+	case p.User.Verified && c.Resend:
+		return chat.InterruptAnswered, verifiedBy("session")
+	case c.Codes == nil:
+		return chat.InterruptDeclined, nil
+	}
+	return "", nil
 }
 
 // askCode begins a verification: it shows the card, sends a code and tells where

@@ -153,11 +153,27 @@ func (k card) frame(request string, at int64) []byte {
 	return nested(eventInteraction, request, append(member(b, "reason", k.reason), '}'), at)
 }
 
-// park shows the first question that is open, or answers what this client cannot
-// be asked. Holds conn.mu.
+// Unasked is how a question of a run is settled that the client of its turn cannot
+// be asked, or need not be, and with which answer; "" is one that waits for it. The
+// run's owner settles it, whether or not a connection shows the turn.
+func (c *Config) Unasked(run *chat.Run, i *chat.Interrupt) (chat.InterruptStatus, jsontext.Value) {
+	k := c.card(run, i, run.Origin.Supports)
+	switch {
+	case k.otp:
+		return c.codeless(run)
+	case !k.unasked:
+		return "", nil
+	case k.auto == nil:
+		return chat.InterruptDeclined, nil
+	}
+	return chat.InterruptAnswered, k.auto
+}
+
+// park shows the first question that is open, or answers what the client that took
+// the turn up cannot be asked. Holds conn.mu.
 func (t *turn) park(run *chat.Run) {
 	i, cfg := run.Open(), t.conn.config()
-	if i == nil || cfg == nil || t.asked == i.ID {
+	if i == nil || cfg == nil || t.asked == i.ID || i.Unasked != "" {
 		return
 	}
 	t.asked = i.ID
@@ -217,7 +233,7 @@ func (c *conn) waiting(st *chat.State, s *session, request string) (*chat.Run, *
 		switch session, _ := strings.CutSuffix(r.Origin.Session, quiet); {
 		case watched[r.ID] != "" && watched[r.ID] == request:
 			return r, r.Open()
-		case r.Origin.Dialect != "smooth":
+		case r.Origin.Dialect != Name:
 		case r.ID == own:
 			return r, r.Open()
 		case session == s.ID:

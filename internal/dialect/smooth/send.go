@@ -136,8 +136,8 @@ func (c *conn) begin(ctx context.Context, cfg *Config, r *turnRequest, t *turn) 
 		m.Attachments = append(m.Attachments, f)
 	}
 	start := dialect.Start{
-		Thread: t.thread, Dialect: "smooth", Message: m, Tools: cfg.tools(),
-		Origin: chat.Origin{Standing: true, Finished: true, Session: t.origin(), Request: t.request, Park: cfg.park().Milliseconds()},
+		Thread: t.thread, Dialect: Name, Message: m, Tools: cfg.tools(),
+		Origin: chat.Origin{Standing: true, Finished: true, Session: t.origin(), Request: t.request, Park: cfg.park().Milliseconds(), Site: c.site.Name(), Supports: t.supports},
 	}
 	var err error
 	if start.Origin.Props, err = json.Marshal(r.props); err != nil {

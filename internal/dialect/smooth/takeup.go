@@ -28,7 +28,7 @@ func (c *conn) takeUp(ctx context.Context, s *session, others bool, reply []byte
 	if !c.busy() {
 		// The journal is asked, since this edge may be behind the one where the
 		// turn was begun a moment ago.
-		run, err = c.server.o.Desk.Take(ctx, c.who, s.Thread, c.id, func(st *chat.State) *chat.Run {
+		run, err = c.server.o.Desk.Take(ctx, c.who, s.Thread, c.id, supports, func(st *chat.State) *chat.Run {
 			return mine(st, s, others, chat.Subject(c.who.Subject))
 		})
 		if err != nil && !errors.Is(err, chat.ErrUnknownRun) {
@@ -36,14 +36,13 @@ func (c *conn) takeUp(ctx context.Context, s *session, others bool, reply []byte
 		}
 	}
 	st := v.seat.State()
-	live, _ := v.seat.Live()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	again := c.askedForCode(st)
 	v.supports, v.watch = supports, v.watch || watch
 	c.out.send(reply)
 	if run != nil && !c.closed {
-		c.resume(s.Thread, run, st.Run(run.ID), live, supports)
+		c.resume(s.Thread, run, st.Run(run.ID), supports)
 	} else if again != nil {
 		c.turn.asked = ""
 		c.turn.park(again)
@@ -63,16 +62,16 @@ func (c *conn) takeUp(ctx context.Context, s *session, others bool, reply []byte
 }
 
 // resume shows a turn that was taken over from here on. shown is the run as far
-// as this connection's feed has come, nil if it has not come to the run yet; live
-// is what the feed has of it. Holds c.mu.
-func (c *conn) resume(thread string, run, shown *chat.Run, live []any, supports []string) {
+// as this connection's feed has come, nil if it has not come to the run yet.
+// Holds c.mu.
+func (c *conn) resume(thread string, run, shown *chat.Run, supports []string) {
 	session, silent := strings.CutSuffix(run.Origin.Session, quiet)
 	t := &turn{
 		conn: c, request: run.Origin.Request, run: run.ID, thread: thread, session: session,
 		stream: !silent, supports: supports, done: make(chan struct{}), awaited: true,
 	}
 	if shown != nil {
-		t.recall(shown, live)
+		t.recall(shown)
 	}
 	c.turn = t
 	if cfg := c.config(); cfg != nil {
@@ -99,13 +98,8 @@ func (c *conn) askedForCode(st *chat.State) *chat.Run {
 }
 
 // recall notes what the turn's former frames said.
-func (t *turn) recall(run *chat.Run, live []any) {
+func (t *turn) recall(run *chat.Run) {
 	t.awaited = run.Holder != t.conn.id
-	for _, e := range live {
-		if e, ok := e.(*Encoded); ok && e.run.ID == run.ID {
-			t.note(e)
-		}
-	}
 	for _, p := range run.Parts {
 		t.begun = t.begun || p.Type == chat.PartText && len(p.Text) > 0
 	}
@@ -122,7 +116,7 @@ func (t *turn) recall(run *chat.Run, live []any) {
 func mine(st *chat.State, s *session, others bool, by chat.Subject) *chat.Run {
 	var other *chat.Run
 	for _, r := range slices.Backward(st.Runs) {
-		if r.Origin.Dialect != "smooth" || r.Origin.By != by || r.Stop != nil {
+		if r.Origin.Dialect != Name || r.Origin.By != by || r.Stop != nil {
 			continue
 		}
 		if id, _ := strings.CutSuffix(r.Origin.Session, quiet); id == s.ID {

@@ -30,13 +30,8 @@ type turn struct {
 	calls         []heldCall        // frames of calls that wait for a card
 	denied        map[string]string // calls that were denied, by id: their names
 	asked         string            // the question whose card was shown last
-	citations     []jsontext.Value
-	directive     jsontext.Value
-	escalation    string
-	escalate      bool
-	response      map[string]jsontext.Value
-	begun         bool // a token was sent
-	waits         bool // for its person
+	begun         bool              // a token was sent
+	waits         bool              // for its person
 	beat, release *time.Timer
 }
 
@@ -110,7 +105,6 @@ func (t *turn) show(e *Encoded) {
 	}
 	at := e.rec.At
 	t.waits = e.run.Status == chat.RunSuspended
-	t.note(e)
 	switch b := e.rec.Body.(type) {
 	case *chat.DeltaBody:
 		t.delta(e, b)
@@ -133,36 +127,12 @@ func (t *turn) show(e *Encoded) {
 		t.park(e.run)
 		t.flush()
 	case *chat.AnswerBody:
-		t.answered(e.run, b)
+		t.answered(e.run, b, at)
 		if e.run.Status == chat.RunSuspended && e.run.Stop == nil && e.run.Open() != nil {
 			t.park(e.run) // one card at a time
 		}
 	case *chat.RunEndBody:
 		t.end(e.run, b, at)
-	}
-}
-
-// note keeps what only the answer's last frame says.
-func (t *turn) note(e *Encoded) {
-	b, ok := e.rec.Body.(*chat.CustomBody)
-	if !ok {
-		return
-	}
-	switch b.Name {
-	case "citations":
-		t.cite(b.Value)
-	case "directive":
-		if t.directive = nil; b.Value.Kind() == '{' {
-			t.directive = b.Value
-		}
-	case "escalation":
-		o := entry(b.Value)
-		t.escalate, _ = o.boolean("needsEscalation", true)
-		t.escalation = o.text("escalationReason", maxText)
-	case "response":
-		if b.Value.Kind() == '{' {
-			t.response = entry(b.Value).members
-		}
 	}
 }
 
@@ -278,11 +248,15 @@ func boolean(b bool) string {
 const deniedText = "Denied by human:"
 
 // answered notes which calls were denied: they have a result that says so, the
-// agent's own or ours (SMO-156).
-func (t *turn) answered(run *chat.Run, b *chat.AnswerBody) {
+// agent's own or ours (SMO-156). Who needed no code is told so (SMO-209).
+func (t *turn) answered(run *chat.Run, b *chat.AnswerBody, at int64) {
 	for _, i := range run.Interrupts {
-		if i.ID == b.Interrupt && refused(i) {
+		switch {
+		case i.ID != b.Interrupt:
+		case refused(i):
 			t.deny(i)
+		case i.Unasked == chat.InterruptAnswered && WantsCode(i) && !t.mirror:
+			t.conn.out.send(verifiedFrame(t.request, at))
 		}
 	}
 }
