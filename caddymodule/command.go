@@ -55,9 +55,12 @@ func askFor[T any](f *adminFlags, method, uri string) ([]T, error) {
 // show prints a list as a table, or each of it as a line of JSON.
 func show[T any](w io.Writer, asJSON bool, head string, list []T, row func(T) string) error {
 	if asJSON {
-		lines := json.NewEncoder(w)
 		for _, v := range list {
-			if err := lines.Encode(v); err != nil {
+			b, err := json.Marshal(v)
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintln(w, plainJSON(string(b))); err != nil {
 				return err
 			}
 		}
@@ -66,7 +69,7 @@ func show[T any](w io.Writer, asJSON bool, head string, list []T, row func(T) st
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, head)
 	for _, v := range list {
-		fmt.Fprintln(table, row(v))
+		fmt.Fprintln(table, plain(row(v)))
 	}
 	return table.Flush()
 }

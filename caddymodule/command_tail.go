@@ -104,7 +104,7 @@ func (t *tail) read(thread string) error {
 		if err := json.Unmarshal(lines.Bytes(), &v); err != nil {
 			return fmt.Errorf("the admin endpoint's answer: %w", err)
 		}
-		line := lines.Text()
+		line := plainJSON(lines.Text())
 		if !t.json {
 			line = recordLine(&v)
 		}
