@@ -111,7 +111,7 @@ func NewHub(j journal.Journal, o Options) *Hub {
 	h.smooth = newSmoothServer(h, o)
 	h.conductor = conductor.New(j, h.rooms, conductor.Options{
 		Boot: h.boot, Name: h.name, Edge: h.edge, Realm: h.realm, Open: h.openFor, Archives: o.Archives, Now: h.now, Random: random, Logger: o.Logger, Meter: o.Meter,
-		Tracer: h.traces(),
+		Tracer:  h.traces(),
 		Unasked: h.unasked,
 	})
 	h.whole.Store(true)
