@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/edge"
@@ -39,6 +40,10 @@ type App struct {
 	// from the start of the process. Default: the host's name.
 	Edge string `json:"edge,omitempty"`
 
+	// Sends spans of what is done to a collector. Default: spans are sent only
+	// where Caddy's own `tracing` directive makes them.
+	Tracing *Tracing `json:"tracing,omitempty"`
+
 	logger *slog.Logger
 	place  place
 	// current is closed when the hub serves this configuration, ended when
@@ -53,6 +58,7 @@ type App struct {
 	// configuration. held says that it must be given back.
 	hub        *pooled
 	held       bool
+	provider   trace.TracerProvider // or nil; it must be given back too
 	deactivate func()
 }
 
@@ -113,6 +119,12 @@ func (a *App) Start() error {
 	if len(a.handlers) == 0 {
 		return nil
 	}
+	if a.Tracing != nil {
+		var err error
+		if a.provider, err = acquireProvider(a.Edge, a.logger); err != nil {
+			return err
+		}
+	}
 	hub, err := acquire(a.place, a.Edge, a.logger)
 	if err != nil {
 		return err
@@ -135,6 +147,7 @@ func (a *App) activate() {
 	a.deactivate = deactivate
 	a.hub.follow(a.place, a.logger, time.Duration(a.Drain))
 	a.hub.keep(a.sites())
+	a.trace()
 	agentLog.to(a.logger.Handler())
 	for _, h := range a.handlers {
 		for _, warm := range h.warmers {
@@ -199,11 +212,16 @@ func (a *App) Cleanup() error {
 	if a.deactivate != nil {
 		a.deactivate()
 	}
-	if !a.held {
-		return nil
+	var err error
+	if a.held {
+		a.held = false
+		_, err = hubs.Delete(a.place.key)
 	}
-	a.held = false
-	_, err := hubs.Delete(a.place.key)
+	if a.provider != nil { // after the hub, whose last spans it has yet to send
+		a.provider = nil
+		_, flush := providers.Delete(providerKey)
+		err = errors.Join(err, flush)
+	}
 	return err
 }
 

@@ -40,6 +40,7 @@ func parseApp(d *caddyfile.Dispenser, existing any) (any, error) {
 //		journal redis <url> { ... }
 //		drain   <duration>
 //		edge    <name>
+//		tracing { ... }
 //	}
 //
 // What stands in the inner blocks is said at the functions that read them.
@@ -52,6 +53,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"journal": once(func() error { return a.readJournal(d) }),
 		"drain":   duration(d, &a.Drain, false),
 		"edge":    text(d, &a.Edge),
+		"tracing": once(func() error { return a.readTracing(d) }),
 	}, nil)
 }
 

@@ -179,7 +179,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 			return nil
 		}
 	}
-	if h.app.hub.hub.Serve(h.site, w, r, h.credentials(r)) {
+	if h.app.hub.hub.Serve(h.site, w, believed(r), h.credentials(r)) {
 		return nil
 	}
 	return next.ServeHTTP(w, r)

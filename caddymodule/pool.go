@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/parlance-gateway/parlance/internal/edge"
+	"github.com/parlance-gateway/parlance/internal/edge/tracing"
 )
 
 // hubs are the process's hubs by hubKey. They outlive configurations: while one
@@ -43,12 +44,14 @@ const (
 
 // pooled is a hub in the pool.
 type pooled struct {
-	key   hubKey
-	name  string // of this edge
-	hub   *edge.Hub
-	log   *logSwitch
-	redis redisNow     // what the journal asks of the current configuration
-	drain atomic.Int64 // a time.Duration
+	key  hubKey
+	name string // of this edge
+	hub  *edge.Hub
+	log  *logSwitch
+	// tracer draws the hub's spans.
+	tracer *tracing.Tracer
+	redis  redisNow     // what the journal asks of the current configuration
+	drain  atomic.Int64 // a time.Duration
 	// draining says that the hub takes no more sockets and runs.
 	draining atomic.Bool
 	once     sync.Once
@@ -73,14 +76,14 @@ func acquire(at place, name string, logger *slog.Logger) (*pooled, error) {
 }
 
 func open(at place, name string, logger *slog.Logger) (*pooled, error) {
-	p := &pooled{key: at.key, name: name, log: newLogSwitch(logger.Handler()), closed: make(chan struct{})}
+	p := &pooled{key: at.key, name: name, log: newLogSwitch(logger.Handler()), tracer: tracing.New(name), closed: make(chan struct{})}
 	j, err := at.open(context.Background(), &p.redis, slog.New(p.log))
 	if err != nil {
 		return nil, err
 	}
 	p.ctx, p.hurry = context.WithCancel(context.Background())
 	p.hub = edge.NewHub(j, edge.Options{
-		Logger: slog.New(p.log), Name: name, Version: version(), Shared: at.redis != nil, Meter: newMeter(p.key.String()),
+		Logger: slog.New(p.log), Name: name, Version: version(), Shared: at.redis != nil, Tracer: p.tracer, Meter: newMeter(p.key.String()), Counts: traffic.of(p.key.String()),
 		Archives: at.archives(&p.redis, slog.New(p.log)),
 	})
 	p.drain.Store(int64(defaultDrain))

@@ -329,7 +329,7 @@ func (h *Handler) errStarting(w http.ResponseWriter, r *http.Request, err error)
 // tellOfLogs reminds of what Caddy writes itself.
 func (h *Handler) tellOfLogs(s *caddyhttp.Server) {
 	if h.Smooth != nil && len(h.Auth) > 0 && s != nil && s.Logs != nil {
-		h.logger.Info("browsers put their token into the address of the smooth-operator socket, and this server logs addresses: "+
-			"delete the query parameter token in the log's filter", "path", h.site.Smooth.Path)
+		h.logger.Warn("browsers put their token into the address of the smooth-operator socket, and this server logs addresses: "+
+			"delete the query parameter token in the log's filter, as in Caddyfile.example, if that is not done yet", "path", h.site.Smooth.Path)
 	}
 }
