@@ -36,6 +36,9 @@ type Threads interface {
 	// List returns the principal's own threads, newest first, after one of
 	// them ("" for the first page); if that is gone, chat.ErrNoThread.
 	List(ctx context.Context, p identity.Principal, after string, limit int) (threads []Thread, more bool, err error)
+	// Rename gives a thread another title, which its owner's list and every dialect
+	// shows from then on.
+	Rename(ctx context.Context, p identity.Principal, thread, title string) error
 	// Delete ends the thread's runs, then the thread.
 	Delete(ctx context.Context, p identity.Principal, thread string) error
 	// Join opens the thread's room and takes a seat in it, held: nothing is

@@ -20,8 +20,6 @@ const (
 	maxLooked = 200
 )
 
-const noteTitle = "smooth.title"
-
 // extras are served where Config.Extras says so.
 var extras = map[string]action{
 	"list_conversations":  {(*conn).conversations, []string{"limit"}},
@@ -113,13 +111,7 @@ func (c *conn) entryOf(ctx context.Context, t dialect.Thread) (e conversation, e
 	if e.id, err = c.remember(ctx, t.ID); err != nil {
 		return e, err
 	}
-	n, err := c.server.o.Desk.Note(ctx, c.who, noteTitle, t.ID)
-	switch {
-	case err == nil:
-		e.title = string(n.Data)
-	case !errors.Is(err, chat.ErrNoThread):
-		return e, err
-	case e.title == "":
+	if e.title == "" {
 		first, err := c.server.o.Desk.Messages(ctx, c.who, t.ID, st, 0, 1)
 		if err != nil {
 			return e, err
@@ -131,7 +123,7 @@ func (c *conn) entryOf(ctx context.Context, t dialect.Thread) (e conversation, e
 	return e, nil
 }
 
-// rename gives a conversation a title of the person's own.
+// rename gives a conversation a title, which other dialects show too.
 func (c *conn) rename(ctx context.Context, o *object, request string) error {
 	id, title := o.required("conversationId", maxText), titled(o.required("title", maxText))
 	if o.err == nil && title == "" {
@@ -144,26 +136,20 @@ func (c *conn) rename(ctx context.Context, o *object, request string) error {
 	if err != nil {
 		return err
 	}
-	thread := t.ID
-	if thread == "" {
+	if t.ID == "" {
+		err = chat.ErrNoThread
+	} else {
+		err = c.server.o.Desk.Rename(ctx, c.who, t.ID, title)
+	}
+	if errors.Is(err, chat.ErrNoThread) {
 		return &Error{CodeNoConversation, "There is no such conversation."}
 	}
-	for range 8 {
-		n, err := c.server.o.Desk.Note(ctx, c.who, noteTitle, thread)
-		if err != nil && !errors.Is(err, chat.ErrNoThread) {
-			return err
-		}
-		n = dialect.Note{Kind: noteTitle, ID: thread, Shared: true, Data: []byte(title), Version: n.Version}
-		switch ok, err := c.server.o.Desk.PutNote(ctx, c.who, n, 0); {
-		case err != nil:
-			return err
-		case ok:
-			b := member(quoted([]byte(`{"conversationId":`), id), "title", title)
-			c.out.send(immediate(request, 200, "ConversationRenamed", append(b, '}'), c.server.now()))
-			return nil
-		}
+	if err != nil {
+		return err
 	}
-	return errors.New("smooth: a title changes too often")
+	b := member(quoted([]byte(`{"conversationId":`), id), "title", title)
+	c.out.send(immediate(request, 200, "ConversationRenamed", append(b, '}'), c.server.now()))
+	return nil
 }
 
 // titled is a text as a title: one line of at most maxTitle characters.

@@ -54,8 +54,15 @@ func TestExtras(t *testing.T) {
 	if f := c.expect("immediate_response"); f.text("data.title") != "My bills" {
 		t.Errorf("SMO-229 %s", f)
 	}
-	if f := list(c, ""); f.text("data.conversations.2.title") != "My bills" {
+	if f := list(c, ""); f.text("data.conversations.0.title") != "My bills" || f.text("data.conversations.0.conversationId") != threads[0] {
 		t.Errorf("SMO-229 a new title: %s", f)
+	}
+	// It is the thread's, and so is what Pilotoo's routes show.
+	if all, _, err := s.hub.Desk().List(t.Context(), person("ann"), "", 10); err != nil || len(all) != 4 || all[3].Title != "My bills" || all[3].ID != threads[0] {
+		t.Errorf("SMO-229 PIL-198 the owner's list: %+v %v", all, err)
+	}
+	if th, err := s.hub.Desk().Get(t.Context(), person("ann"), threads[0]); err != nil || th.Title != "My bills" {
+		t.Errorf("SMO-229 PIL-198 the thread: %+v %v", th, err)
 	}
 	bob, nobody := s.dial("bob"), s.dial("")
 	for _, id := range []string{threads[0], "99999999-9999-4999-8999-999999999999"} {
