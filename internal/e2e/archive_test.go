@@ -26,6 +26,7 @@ import (
 // dialect before and after it is archived, writes on, breaks the archive and
 // mends it, and deletes the thread: on a folder, and on two edges with Redis.
 func TestArchiveInEveryDialect(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"file", "two edges"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +91,7 @@ func (a *antique) no(err error) {
 // on does something to the journal itself; a folder's gateway rests meanwhile.
 func (a *antique) on(f func(context.Context, journal.Journal)) {
 	a.t.Helper()
-	ctx, cancel := context.WithTimeout(a.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(a.t.Context(), 3*time.Minute)
 	defer cancel()
 	if a.redis != nil {
 		j, err := redisjournal.Open(redisjournal.Options{Addresses: []string{a.redis.Addr()}})
@@ -173,7 +174,7 @@ func (a *antique) trim(ctx context.Context, j journal.Journal, rest int64) {
 // archived it.
 func (a *antique) archive() any {
 	a.on(func(ctx context.Context, j journal.Journal) { a.trim(ctx, j, 1) })
-	late := time.Now().Add(time.Minute)
+	late := time.Now().Add(2 * time.Minute)
 	for {
 		for _, e := range a.fleet.edges {
 			if strings.Contains(e.log.String(), "older messages were archived") && len(a.blobs()) == 1 {

@@ -19,7 +19,8 @@ import (
 //
 // A message is a list of words: n=<words> d=<ms between them> ask (a question
 // after half of them; the rest follows its answer) fail (an error instead of
-// the second half) cut (the connection ends instead) hang (silence instead).
+// the second half) cut (the connection ends instead) hang (silence instead) hold=<words
+// after which it says nothing until it is told to go on>.
 type bot struct {
 	srv *httptest.Server
 
@@ -38,6 +39,8 @@ type call struct {
 	Said    int
 	Whole   bool // it said all and its end was written
 	Over    bool // the request has ended, by whoever
+	// free is closed when it need not hold (any more).
+	free chan struct{}
 }
 
 // answerGiven is an entry of resume.
@@ -79,6 +82,10 @@ func ordered(message string) (numbers map[string]int, words map[string]bool) {
 }
 
 func (b *bot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet && r.URL.Path == "/on" {
+		b.release()
+		return
+	}
 	if r.Method == http.MethodGet {
 		b.tell(w, r.URL.Query().Get("run"))
 		return
@@ -108,11 +115,24 @@ func (b *bot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		words /= 2
 	}
 	c := b.began(in.Run, message, words, in.Resume)
-	whole := b.speak(w, r, c, in.Thread, time.Duration(n["d"])*time.Millisecond, does)
+	whole := b.speak(w, r, c, in.Thread, time.Duration(n["d"])*time.Millisecond, n["hold"], does)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.open--
 	c.Over, c.Whole = true, whole
+}
+
+// release lets each call that has begun go on where it is to hold.
+func (b *bot) release() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.calls {
+		select {
+		case <-c.free:
+		default:
+			close(c.free)
+		}
+	}
 }
 
 // tell answers scripts with what each call for a run was given as answers.
@@ -130,14 +150,14 @@ func (b *bot) tell(w http.ResponseWriter, run string) {
 func (b *bot) began(segment, message string, words int, answers []answerGiven) *call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c := &call{ID: len(b.calls), Segment: segment, Message: message, Planned: words, Answers: answers}
+	c := &call{ID: len(b.calls), Segment: segment, Message: message, Planned: words, Answers: answers, free: make(chan struct{})}
 	b.calls = append(b.calls, c)
 	b.open++
 	return c
 }
 
 // speak streams one call, and says whether all of it was written.
-func (b *bot) speak(w http.ResponseWriter, r *http.Request, c *call, thread string, pause time.Duration, does map[string]bool) bool {
+func (b *bot) speak(w http.ResponseWriter, r *http.Request, c *call, thread string, pause time.Duration, hold int, does map[string]bool) bool {
 	w.Header().Set("Content-Type", "text/event-stream")
 	flush := http.NewResponseController(w)
 	ids := fmt.Sprintf(`"threadId":%q,"runId":%q`, thread, c.Segment)
@@ -152,6 +172,13 @@ func (b *bot) speak(w http.ResponseWriter, r *http.Request, c *call, thread stri
 		return false
 	}
 	for i := range c.Planned {
+		if hold > 0 && i == hold {
+			select {
+			case <-c.free:
+			case <-r.Context().Done():
+				return false
+			}
+		}
 		b.mu.Lock()
 		c.Said++
 		b.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 // A crowd on one edge with a journal in a file, killed again and again under
 // it: what everybody saw holds what the many edges hold.
 func TestCrowdOnAFile(t *testing.T) {
+	t.Parallel()
 	f := fleetOn(t, 1, `file "DIR"`)
 	s := startSwarm(t, crowd{Edges: f.bases(), Seed: 1, Threads: 4, Windows: 4, Polling: 3, Kinds: allKinds})
 	<-s.begun

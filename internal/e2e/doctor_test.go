@@ -45,6 +45,7 @@ func doctor(t *testing.T, file string, env ...string) (string, error) {
 // TestDoctor plants what goes wrong, one thing at a time: each is found, and the
 // way to mend it is said.
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/agent":

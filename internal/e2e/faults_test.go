@@ -112,6 +112,7 @@ func dice(t *testing.T) int64 {
 // talks, and holds what everybody saw to what must always hold: nothing lost,
 // nothing twice, nothing out of order, one end for each run, in time.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	seed := dice(t)
 	f := newFleet(t, 3)
 	f.weather(seed, *faultCount, f.store)
@@ -121,6 +122,7 @@ func TestFaults(t *testing.T) {
 // a time. There is no proxy between, since a client of a cluster goes where its
 // servers say that they are.
 func TestFaultsInACluster(t *testing.T) {
+	t.Parallel()
 	seed := dice(t)
 	c := redistest.StartCluster(t)
 	f := fleetOn(t, 3, "redis "+c.Nodes[0].URL()+" {\n\t\t\tcluster "+strings.Join(c.Addrs()[1:], " ")+"\n\t\t}")

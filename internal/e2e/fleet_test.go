@@ -113,7 +113,7 @@ func (f *fleet) start() {
 // serving waits until every edge says that it is ready.
 func (f *fleet) serving() {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
 	defer cancel()
 	for i, e := range f.edges {
 		for said := ""; ; {

@@ -39,6 +39,7 @@ func frameworkAgent(t *testing.T) string {
 // An agent that nobody here wrote answers through the one-line form, interrupt
 // and resume included.
 func TestFrameworkAgent(t *testing.T) {
+	t.Parallel()
 	url := frameworkAgent(t)
 	g := start(t, strings.ReplaceAll(site(""), "parlance {\n\n\t}", "parlance "+url))
 	script(t, "framework.mjs", nil, "BASE="+g.base)

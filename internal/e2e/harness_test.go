@@ -6,12 +6,15 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,7 +28,18 @@ import (
 // $PARLANCE_CADDY.
 var binary string
 
+// These tests wait much more than they work: for leases that lapse, stores that
+// come back, agents that think. So more of them run at once than there are
+// processors, unless -parallel says how many.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
+	if !asked {
+		if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
+			panic(err)
+		}
+	}
 	if os.Getenv("PARLANCE_CADDY") != "" {
 		binary = os.Getenv("PARLANCE_CADDY")
 		os.Exit(m.Run())
@@ -147,7 +161,7 @@ func (g *gateway) boot() error {
 	}
 	g.gone = make(chan error, 1)
 	go func(c *exec.Cmd, gone chan error) { gone <- c.Wait() }(g.cmd, g.gone)
-	deadline := time.After(60 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		resp, err := http.Get(g.base + "/health")
 		if err == nil {
@@ -182,10 +196,10 @@ func (g *gateway) stop() {
 		_ = g.cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-g.gone:
-		case <-time.After(30 * time.Second):
+		case <-time.After(time.Minute):
 			_ = g.cmd.Process.Signal(syscall.SIGKILL)
 			<-g.gone
-			g.t.Error("the gateway did not end within 30 s of SIGTERM")
+			g.t.Error("the gateway did not end within a minute of SIGTERM")
 		}
 		g.cmd = nil
 	}
@@ -238,7 +252,7 @@ const modules = "testdata/js"
 // run, and its result goes back as a line of JSON.
 func script(t *testing.T, file string, calls map[string]func() any, env ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", file)
 	cmd.Dir = modules

@@ -39,8 +39,9 @@ func exampleAgent(t *testing.T) string {
 // TestInboundAgent has the published example of an agent that dials in serve
 // threads, end to end.
 func TestInboundAgent(t *testing.T) {
+	t.Parallel()
 	g := start(t, site(`		agent worker socket {
-			idle 3s
+			idle 6s
 		}
 		app pk_live_x {
 			secret `+appSecret+`
@@ -88,10 +89,11 @@ func newAlarmClock(t *testing.T) *alarmClock {
 // and windows of two dialects watch at the other, while the agents move, and while
 // their edge is killed and restarted.
 func TestInboundAgentsOverEdges(t *testing.T) {
+	t.Parallel()
 	clock := newAlarmClock(t)
 	s := redistest.Start(t)
 	f := fleetOn(t, 2, "redis "+s.URL(), "agent bot agui AGENT", `agent worker socket {
-			idle 3s
+			idle 6s
 			wake `+clock.URL+`/wake {
 				secret `+wakeSecret+`
 			}

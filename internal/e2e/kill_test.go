@@ -11,6 +11,7 @@ import (
 // nothing acknowledged or shown is lost (PIL-048), every run has one terminal
 // (PIL-130), nothing is stuck.
 func TestKilledAtNamedPoints(t *testing.T) {
+	t.Parallel()
 	cmd := exec.Command("node", "kill.mjs")
 	cmd.Dir = modules
 	list, err := cmd.Output()

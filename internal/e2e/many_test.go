@@ -47,6 +47,7 @@ func (f *fleet) balance() *gateway {
 // A window that is cut off at any event of a run, and comes back to another
 // edge, has what one has that watched from the start.
 func TestReconnectAtEachEvent(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	f := fleetOn(t, 3, "redis "+s.URL(), eachWord...)
 	script(t, "reconnect.mjs", nil, f.env("BALANCER="+f.balance().base)...)
@@ -54,6 +55,7 @@ func TestReconnectAtEachEvent(t *testing.T) {
 
 // What windows of three edges do at the same moment has one outcome.
 func TestRacesOverEdges(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	f := fleetOn(t, 3, "redis "+s.URL())
 	script(t, "races.mjs", nil, f.env()...)

@@ -16,13 +16,16 @@ var app = []string{
 // TestDialectsAtRandom lets published clients of two dialects do to one thread
 // what comes: both see the same of it.
 func TestDialectsAtRandom(t *testing.T) {
+	t.Parallel()
 	t.Run("on a file", func(t *testing.T) {
+		t.Parallel()
 		g, f := start(t, channelSite), newFrames(t)
 		script(t, "mixed.mjs", nil, f.env(), "BASE="+g.base, "SECRET="+appSecret, "SEED=1")
 		f.check()
 		f.has("send", "edit", "regenerate", "cancel", "tool_approval", "run.suspend", "run.resume", "batch", "change", "view.get.reply", "branch.select.reply", "view.update")
 	})
 	t.Run("on two edges", func(t *testing.T) {
+		t.Parallel()
 		f := newFrames(t)
 		e := fleetOn(t, 2, "redis "+redistest.Start(t).URL(), app...)
 		script(t, "mixed.mjs", nil, e.env(f.env(), "SECRET="+appSecret, "SEED=100")...)
@@ -34,6 +37,7 @@ func TestDialectsAtRandom(t *testing.T) {
 // TestPhoenixClientsOnTwoEdges is what TestPhoenixClients asks for, where every
 // other socket is another edge's.
 func TestPhoenixClientsOnTwoEdges(t *testing.T) {
+	t.Parallel()
 	e := fleetOn(t, 2, "redis "+redistest.Start(t).URL(), app...)
 	env := e.env("SECRET="+appSecret, "TOKEN="+minted(t, "--thread", "*", "--client", "ada", "--can", "subscribe"))
 	for _, transport := range []string{"websocket", "longpoll"} {
@@ -48,7 +52,9 @@ func TestPhoenixClientsOnTwoEdges(t *testing.T) {
 // TestChannelsOutliveEdges kills an edge by SIGKILL again and again under windows
 // of the published client: alone on a file, and beside another one on Redis.
 func TestChannelsOutliveEdges(t *testing.T) {
+	t.Parallel()
 	t.Run("on a file", func(t *testing.T) {
+		t.Parallel()
 		g, f := start(t, channelSite), newFrames(t)
 		kills := 0
 		script(t, "deaths.mjs", map[string]func() any{"kill": func() any {
@@ -63,6 +69,7 @@ func TestChannelsOutliveEdges(t *testing.T) {
 		}
 	})
 	t.Run("on two edges", func(t *testing.T) {
+		t.Parallel()
 		e, f := fleetOn(t, 2, "redis "+redistest.Start(t).URL(), app...), newFrames(t)
 		kills := 0
 		script(t, "deaths.mjs", map[string]func() any{"kill": func() any {

@@ -24,6 +24,7 @@ func (g *gateway) ask(args ...string) (out, failed string, err error) {
 // TestOperatorCommands: an operator sees threads, runs and records from a shell,
 // and none of what people wrote; an edge is drained by its name only.
 func TestOperatorCommands(t *testing.T) {
+	t.Parallel()
 	g := start(t, wideSite)
 	cookie := browserCookie(t, g)
 	thread := newThread(t, g, cookie)

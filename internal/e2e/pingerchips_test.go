@@ -36,6 +36,7 @@ func minted(t *testing.T, args ...string) string {
 // TestPhoenixClients drives the dialect with the published client, its newest and
 // an older one, over both of its transports.
 func TestPhoenixClients(t *testing.T) {
+	t.Parallel()
 	g := start(t, channelSite)
 	env := []string{"BASE=" + g.base, "SECRET=" + appSecret, "TOKEN=" + minted(t, "--thread", "*", "--client", "ada", "--can", "subscribe")}
 	t.Run("clients", func(t *testing.T) {
@@ -58,6 +59,7 @@ func TestPhoenixClients(t *testing.T) {
 }
 
 func TestDialectsTogether(t *testing.T) {
+	t.Parallel()
 	g := start(t, channelSite)
 	for _, transport := range []string{"websocket", "longpoll"} {
 		t.Run(transport, func(t *testing.T) {
@@ -70,6 +72,7 @@ func TestDialectsTogether(t *testing.T) {
 }
 
 func TestPhoenixClientsRestart(t *testing.T) {
+	t.Parallel()
 	for _, transport := range []string{"websocket", "longpoll"} {
 		t.Run(transport, func(t *testing.T) {
 			g := start(t, channelSite)

@@ -13,6 +13,7 @@ import (
 // histories grow; when the edge comes over, whoever saw the other is told of a new
 // epoch.
 func TestEdgeStaysWithTheOldMaster(t *testing.T) {
+	t.Parallel()
 	for name, sure := range map[string]bool{"that wants a replica": true, "that goes on alone": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

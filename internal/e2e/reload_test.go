@@ -13,6 +13,7 @@ import (
 // with 200 sockets and 20 runs on it: nothing is dropped, and what it leaves
 // behind in the process is what it found.
 func TestFiftyReloads(t *testing.T) {
+	t.Parallel()
 	block := func(greeting string) string {
 		return site("\t\tagent echo echo {\n\t\t\tdelay 40ms\n\t\t}\n\t\tlimits {\n\t\t\tconnections_per_client 500\n\t\t\tcommands_per_second " + greeting + "\n\t\t}")
 	}

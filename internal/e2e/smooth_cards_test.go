@@ -12,6 +12,7 @@ import (
 // the published clients of those that have them: on one edge, and with
 // smooth-operator on another edge than the rest.
 func TestCardsOfAllDialects(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"file", "two edges"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

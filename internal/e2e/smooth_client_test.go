@@ -14,7 +14,7 @@ import (
 )
 
 // patience is how long a test waits for what must come.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // card is a frame of the smooth-operator server, decoded.
 type card map[string]any

@@ -129,6 +129,7 @@ func onEach(t *testing.T, f func(t *testing.T, h *theatre)) {
 // TestSmoothScenarios plays our scenarios, and the published ones if they are
 // there, against the whole binary.
 func TestSmoothScenarios(t *testing.T) {
+	t.Parallel()
 	one := readScenarios(t, filepath.Join(smoothSpec, "scenarios"))
 	more := readScenarios(t, filepath.Join(smoothSpec, "scenarios", "edges"))
 	if n := len(one) + len(more); n < 36 {

@@ -65,6 +65,7 @@ func failOver(t *testing.T, s *redistest.Sentinels, f *fleet, seed int64, sure b
 // F3: a failover that the Sentinels are asked for, where commits wait for both
 // replicas.
 func TestFailoverInOrder(t *testing.T) {
+	t.Parallel()
 	f, s := sentinelFleet(t, "sync replicas 2")
 	failOver(t, s, f, 31, true, s.Failover)
 }
@@ -72,6 +73,7 @@ func TestFailoverInOrder(t *testing.T) {
 // F4: a master that dies with a tail that no replica has. Who saw of it is told
 // of a new epoch; nobody is skipped silently.
 func TestFailoverThatLosesTheTail(t *testing.T) {
+	t.Parallel()
 	f, s := sentinelFleet(t, "sync none")
 	seen := failOver(t, s, f, 41, false, func() {
 		master := s.Master()
@@ -94,6 +96,7 @@ func TestFailoverThatLosesTheTail(t *testing.T) {
 
 // F16: slots that move while a crowd talks.
 func TestSlotsMove(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t)
 	f := fleetOn(t, 3, "redis "+c.Nodes[0].URL()+" {\n\t\t\tcluster "+strings.Join(c.Addrs()[1:], " ")+"\n\t\t}")
 	s := startSwarm(t, crowd{Edges: f.bases(), Seed: 16, Threads: 6, Windows: 4, Polling: 2, Kinds: allKinds})
@@ -173,6 +176,7 @@ func TestStoreThatEvictsIsNotReady(t *testing.T) {
 
 // F47: two of three edges die at once, and everybody comes to the third.
 func TestHerd(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 3)
 	s := startSwarm(t, crowd{Edges: f.bases(), Seed: 47, Threads: 5, Windows: 40, Polling: 1, Kinds: []string{"plain", "long"}})
 	<-s.begun
@@ -212,7 +216,7 @@ func TestZombie(t *testing.T) {
 // until waits for something that must come.
 func (f *fleet) until(what string, ok func() bool) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(f.t.Context(), 90*time.Second)
 	defer cancel()
 	for !ok() {
 		select {

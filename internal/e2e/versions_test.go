@@ -41,6 +41,7 @@ func TestEdgeThatIsTooOldSaysSo(t *testing.T) {
 // upgrade again. With -before the other version is another build; without it this
 // one, and then it is no more than a rolling restart.
 func TestVersionsSideBySide(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 3)
 	swap := func(e *edge, program string) {
 		t.Helper()

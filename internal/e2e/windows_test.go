@@ -13,6 +13,7 @@ var wideSite = site(`		agent echo echo {
 		}`)
 
 func TestWindows(t *testing.T) {
+	t.Parallel()
 	g := start(t, wideSite)
 	script(t, "windows.mjs", nil, "BASE="+g.base)
 }

@@ -169,7 +169,7 @@ test("F22 PIN-194 the agent's edge is killed, and it goes on at the other", asyn
   assert.deepEqual([c.check().messages.at(-1).content, c.status(r.runId)], ["half and half", "complete"]);
   await call("boot");
   await b.close(); c.socket.disconnect();
-}, 120_000);
+}, 240_000);
 
 test("PIN-184 PIN-185 the agent's edge is killed and it with it: the run is swept, its text is kept", async () => {
   const { t, c } = await opened();
@@ -185,7 +185,7 @@ test("PIN-184 PIN-185 the agent's edge is killed and it with it: the run is swep
   assert.deepEqual([c.check().messages.at(-1).content, c.status(r.runId)], ["half", "cancelled"]);
   await call("boot");
   c.socket.disconnect();
-}, 120_000);
+}, 240_000);
 
 test("F43 PIN-194 the agent's edge is restarted, and it loses nothing", async () => {
   const { t, c } = await opened();
@@ -211,7 +211,7 @@ test("F43 PIN-194 the agent's edge is restarted, and it loses nothing", async ()
   assert.deepEqual(runs.map((id) => c.status(id)), ["complete", "complete", "complete"]);
   assert.equal(c.check().messages.find((m) => m.runId === runs[0] && m.role === "assistant").content, "half and half");
   await a.close(); c.socket.disconnect();
-}, 120_000);
+}, 240_000);
 
 test("PIN-254 an agent is woken for what waits for it", async () => {
   const { t, p, c } = await opened();

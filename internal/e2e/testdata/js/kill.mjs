@@ -80,7 +80,7 @@ test(process.env.POINT, async () => {
   }
   // Each run settles by itself: with one terminal, or with its open question.
   const settled = async () => {
-    for (const end = Date.now() + 40_000; Date.now() < end;) {
+    for (const end = Date.now() + 90_000; Date.now() < end;) {
       a = await messages(s, t);
       if (!a.replay) return a;
       const id = a.replay.envelopes.at(-1)?.runId;

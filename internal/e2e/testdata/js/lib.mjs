@@ -8,7 +8,7 @@ export const base = process.env.BASE;
 const cases = [];
 
 /** Registers a case; run() runs them in order, each within its own time. */
-export function test(name, f, ms = 60_000) { cases.push({ name, f, ms }); }
+export function test(name, f, ms = 180_000) { cases.push({ name, f, ms }); }
 
 export async function run() {
   for (const { name, f, ms } of cases) {
@@ -68,15 +68,16 @@ export class Browser {
   }
 }
 
-export const ask = (s, name, arg) => s.timeout(30_000).emitWithAck(name, arg);
+export const ask = (s, name, arg) => s.timeout(60_000).emitWithAck(name, arg);
 export const messages = (s, threadId) => ask(s, "thread:messages", { threadId });
 let n = 0;
 export const newID = () => `m-${process.pid}-${n++}`;
 export const start = (s, threadId, input, more = {}) => ask(s, "run:start", { threadId, messageId: newID(), input, ...more });
 
-export async function until(f, what = "it", ms = 30_000) {
+/** Waits until f, which may be asynchronous, has something true to say, and returns that. */
+export async function until(f, what = "it", ms = 60_000) {
   for (const end = Date.now() + ms; ;) {
-    const v = f();
+    const v = await f();
     if (v) return v;
     if (Date.now() > end) throw new Error(`${what} did not come`);
     await new Promise((r) => setTimeout(r, 5));

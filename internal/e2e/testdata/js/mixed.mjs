@@ -170,7 +170,7 @@ async function same(pilots, channels, t, did) {
 
 const first = Number(process.env.SEED ?? 1);
 for (let seed = first; seed < first + Number(process.env.SCRIPTS ?? 4); seed++) {
-  test(`PIN-021 PIN-250 PIN-251 script ${seed}: both dialects show the same thread`, () => script(seed), 120_000);
+  test(`PIN-021 PIN-250 PIN-251 script ${seed}: both dialects show the same thread`, () => script(seed), 240_000);
 }
 
 await run();

@@ -74,7 +74,7 @@ test("F39 PIL-099 stops of three edges race the natural end: one terminal, and w
     for (const w of ws) { assert.equal(terminals(w, runId), 1); assert.equal(ended(w, runId).event.type, end); }
   }
   console.log(`${won} of ${times} stops won`);
-}, 120_000);
+}, 240_000);
 
 test("F40 PIL-096 a stop of a run that is unknown, paused or over touches nothing; one of a silent agent is quick", async () => {
   const { t, ws } = await everywhere();
@@ -118,7 +118,7 @@ test("F41 PIL-089 three edges answer one question at once: one wins, the agent g
     stale = q.interruptId;
     await idle(ws[0], t);
   }
-}, 120_000);
+}, 240_000);
 
 test("F41 an answer races a new message that withdraws the question: one of them wins", async () => {
   const { t, ws } = await everywhere();
@@ -134,6 +134,6 @@ test("F41 an answer races a new message that withdraws the question: one of them
     await finished(ws[0], (answer.ok ? answer : message).runId);
     await idle(ws[0], t);
   }
-}, 120_000);
+}, 240_000);
 
 await run();

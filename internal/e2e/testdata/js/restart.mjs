@@ -18,6 +18,6 @@ test("PIN-060 a restart sends each client back, and it comes to all that was wri
   assert.ok(a.log > log);
   assert.deepEqual(a.check().messages.map((m) => m.content), ["before the restart", "before the restart", "and after it", "and after it"]);
   a.socket.disconnect();
-}, 90_000);
+}, 180_000);
 
 await run();
