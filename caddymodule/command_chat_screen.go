@@ -42,7 +42,9 @@ func (s *chatScreen) rest() {
 
 // note says something about the conversation, on a line of its own.
 func (s *chatScreen) note(text string) {
-	s.rest()
+	if s.interactive { // both are on one terminal then
+		s.rest()
+	}
 	text = strings.ReplaceAll(plain(text), "\n", " ")
 	if s.colours {
 		text = "\x1b[2m" + text + "\x1b[0m"
