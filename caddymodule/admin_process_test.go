@@ -78,7 +78,7 @@ func TestMetricsAfterReload(t *testing.T) {
 		if status, body := p.load(p.config(app, slow)); status != http.StatusOK {
 			t.Fatalf("reload: %d %s", status, body)
 		}
-		if body := p.lists("/metrics", "parlance_sockets{"); strings.Count(body, "\nparlance_sockets{") != 1 || !strings.Contains(body, "threads\"} 1\n") {
+		if body := p.lists("/metrics", "parlance_sockets{"); strings.Count(body, "\nparlance_sockets{dialect=\"pilotoo\",") != 1 || !strings.Contains(body, "threads\"} 1\n") {
 			t.Errorf("the gauges are %s", body)
 		}
 	}

@@ -108,6 +108,7 @@ func TestOpsNamesWhatIsThere(t *testing.T) {
 			there[n] = labels
 		}
 	}
+	there["parlance_pubsub_age_seconds"] = map[string]bool{"journal": true, "instance": true} // of Redis alone
 	there["parlance_edges"], there["parlance_members"] = map[string]bool{"journal": true, "instance": true}, map[string]bool{"journal": true, "dialect": true}
 	var dashboard struct {
 		Panels []struct {
@@ -125,8 +126,15 @@ func TestOpsNamesWhatIsThere(t *testing.T) {
 			queries[fmt.Sprintf("%s %d", p.Title, i)] = q.Expr
 		}
 	}
-	if len(queries) < 15 {
+	if len(queries) < 30 {
 		t.Fatalf("the dashboard has %d queries", len(queries))
+	}
+	shown := fmt.Sprint(queries)
+	for n := range there {
+		n = strings.TrimSuffix(strings.TrimSuffix(n, "_sum"), "_count")
+		if strings.HasPrefix(n, "parlance_") && !strings.Contains(shown, n) {
+			t.Errorf("the dashboard does not show %s", n)
+		}
 	}
 	b, err = os.ReadFile("../spec/ops/alerts.yml")
 	if err != nil {
