@@ -20,6 +20,8 @@ const (
 	// agent is made to wait.
 	backlogLimit = 256
 	eventBuffer  = 64
+	// appendTime is how long an append may take at least, at most twice as long.
+	appendTime = 5 * time.Second
 )
 
 // runner drives one Owner: it is the loop, the appender and the agent's call of
@@ -138,7 +140,7 @@ type answered struct {
 func (r *runner) run(ctx context.Context, st *chat.State) {
 	unwatch, err := r.c.rooms.Watch(ctx, r.key, &room.Watcher{
 		Change: func(c *room.Change) {
-			if c.Record.Run == r.own.ID && !c.Record.Kind.Streams() {
+			if !c.Record.Kind.Streams() && c.Record.Run == r.own.ID {
 				r.post(mail{record: c.Record})
 			}
 		},
@@ -206,7 +208,8 @@ type loop struct {
 	state    *chat.State // of the thread, when the attempt began
 	events   chan agent.Event
 	ended    chan agent.Outcome
-	appended chan answered
+	writes   chan write    // nil until there is one
+	appended chan answered // has room for the one answer that is not read at the end
 	timeout  chan struct{}
 	wake     chan struct{} // when the owner has something to do
 	alarm    *time.Timer   // rings wake
@@ -222,6 +225,9 @@ type loop struct {
 // wait waits for the call and the appender, which end with their contexts.
 func (l *loop) wait() {
 	l.hangUp()
+	if l.writes != nil {
+		close(l.writes)
+	}
 	done := make(chan struct{})
 	go func() { l.wg.Wait(); close(done) }()
 	l.unsaved = l.owner.unsaved
@@ -531,21 +537,49 @@ func (l *loop) restore() {
 	l.report("restore", err)
 }
 
+// append has a write made. There is one at a time, so nothing waits here.
 func (l *loop) append(a journal.Append) {
-	pause := l.pause
-	l.wg.Go(func() {
-		if pause > firstPause {
-			sleep(l.ctx, &pause)
-		}
-		ctx, cancel := context.WithTimeout(l.ctx, 5*time.Second)
-		defer cancel()
-		res, err := l.c.j.Append(ctx, a)
-		select {
-		case l.appended <- answered{res, err}:
-		case <-l.ctx.Done():
-		}
-	})
+	if l.writes == nil {
+		l.writes = make(chan write, 1)
+		l.wg.Go(l.writer)
+	}
+	l.writes <- write{a, l.pause}
 	if l.pause > 0 {
 		l.pause = min(2*l.pause, lastPause)
+	}
+}
+
+// write is an append to be made after a pause, if that is longer than the first.
+type write struct {
+	journal.Append
+	pause time.Duration
+}
+
+// writer makes a loop's appends. It is one goroutine, and one context does for many
+// appends, since there may be an append for each token.
+func (l *loop) writer() {
+	for w, more := l.next(); more; {
+		w, more = l.write(w)
+	}
+}
+
+// next waits for an append, and for as long as it is to be put off.
+func (l *loop) next() (w write, more bool) {
+	if w, more = <-l.writes; w.pause > firstPause {
+		sleep(l.ctx, &w.pause)
+	}
+	return w, more
+}
+
+// write makes w and what comes within appendTime, and returns what comes next.
+func (l *loop) write(w write) (next write, more bool) {
+	ctx, cancel := context.WithTimeout(l.ctx, 2*appendTime)
+	defer cancel()
+	for renew := time.Now().Add(appendTime); ; {
+		res, err := l.c.j.Append(ctx, w.Append)
+		l.appended <- answered{res, err}
+		if w, more = l.next(); !more || time.Now().After(renew) {
+			return w, more
+		}
 	}
 }
