@@ -2,10 +2,12 @@ package smooth_test
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -101,8 +103,10 @@ func (broken) Admit(context.Context, identity.Credentials) (identity.Principal, 
 func (broken) Recheck(identity.Principal, time.Time) error { return nil }
 
 func TestAPanicHurtsNobodyElse(t *testing.T) {
+	var log logged
 	server := smooth.NewServer(smooth.Options{
 		Desk:   broken{},
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Config: func(string) (*smooth.Config, string) { return &smooth.Config{}, "default" },
 		Secret: func(context.Context, string) ([]byte, error) { return []byte("secret"), nil },
 	})
@@ -118,7 +122,28 @@ func TestAPanicHurtsNobodyElse(t *testing.T) {
 	for _, c := range []*client{one, two} {
 		c.silent("SMO-128 the connections stay")
 	}
+	if l := log.String(); !strings.Contains(l, "action=get_session") || strings.Contains(l, anyAgent) {
+		t.Errorf("SMO-128 what a client is not told is logged, and of it no more than what failed: %s", l)
+	}
 	_ = one.ws.Close(websocket.StatusNormalClosure, "")
+}
+
+// logged is a log that several write.
+type logged struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 // A turn runs as its own tenant's: no other, and no default, stands in for it.
