@@ -58,7 +58,7 @@ func (c *terminal) shows(text string) {
 // eventually waits for what comes sooner or later.
 func eventually(t *testing.T, is func() bool, state func() string) {
 	t.Helper()
-	for end := time.Now().Add(90 * time.Second); !is(); {
+	for end := time.Now().Add(patience); !is(); {
 		if time.Now().After(end) {
 			t.Fatal(state())
 		}
