@@ -25,6 +25,7 @@ var (
 	faultSeed  = flag.Int64("faultseed", 0, "where the faults' dice begin; 0 is the time of day")
 	faultKinds = flag.String("faultkinds", "", "only kinds of faults that contain this")
 	failovers  = flag.Int("failovers", 1, "how often the store fails over in each test of failovers")
+	slotMoves  = flag.Int("slotmoves", 3, "how often TestSlotsMove moves 2,500 slots from one master to the next")
 	faultRound = flag.Int("faultround", 25, "how many faults a round has, after which all must come to rest")
 )
 

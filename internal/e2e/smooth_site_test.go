@@ -109,14 +109,14 @@ func smoothOn(t *testing.T, n int, journal string, options ...string) *theatre {
 	return h
 }
 
-// onEach runs f on each kind of journal, and over two edges: one after the other,
-// since a busy machine is late with the card that goes before its call.
+// onEach runs f on each kind of journal, and over two edges.
 func onEach(t *testing.T, f func(t *testing.T, h *theatre)) {
 	for _, c := range []struct {
 		name  string
 		edges int
 	}{{"file", 1}, {"redis", 1}, {"two edges", 2}} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			journal := `file "DIR"`
 			if c.name != "file" {
 				journal = "redis " + redistest.Start(t).URL()

@@ -105,7 +105,7 @@ func TestSlotsMove(t *testing.T) {
 	for i, n := range c.Nodes {
 		ids[i] = fmt.Sprint(n.Do("CLUSTER", "MYID"))
 	}
-	for i := range 6 {
+	for i := range *slotMoves {
 		from, to := i%3, (i+1)%3
 		out, err := exec.CommandContext(t.Context(), "redis-cli", "--cluster", "reshard", c.Nodes[0].Addr(),
 			"--cluster-from", ids[from], "--cluster-to", ids[to], "--cluster-slots", "2500", "--cluster-yes", "--cluster-pipeline", "20").CombinedOutput()

@@ -191,7 +191,7 @@ func (t *turn) toolCall(run *chat.Run, id string, at int64) {
 		return // the card comes for certain
 	}
 	if t.release == nil {
-		t.release = time.AfterFunc(callHold, func() {
+		t.release = time.AfterFunc(CallHold, func() {
 			t.conn.mu.Lock()
 			defer t.conn.mu.Unlock()
 			if !t.over {
@@ -200,7 +200,7 @@ func (t *turn) toolCall(run *chat.Run, id string, at int64) {
 		})
 		return
 	}
-	t.release.Reset(callHold)
+	t.release.Reset(CallHold)
 }
 
 // raises says that a call of the name is a card's.

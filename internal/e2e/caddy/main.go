@@ -12,6 +12,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	_ "github.com/parlance-gateway/parlance/caddymodule"
+	"github.com/parlance-gateway/parlance/internal/dialect/smooth"
 	"github.com/parlance-gateway/parlance/internal/edge"
 )
 
@@ -23,6 +24,14 @@ func main() {
 			os.Exit(2)
 		}
 		edge.Wall = clock
+	}
+	if text := os.Getenv("PARLANCE_E2E_HOLD"); text != "" {
+		hold, err := time.ParseDuration(text)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+		smooth.CallHold = hold
 	}
 	caddycmd.Main()
 }
