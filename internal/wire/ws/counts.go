@@ -58,7 +58,7 @@ func (m *sample[S]) written(s *S, told func(time.Duration)) {
 	}
 }
 
-// over says that nothing more is written for s for now.
+// over says that it never will be.
 func (m *sample[S]) over(s *S) {
 	if m.of.Load() == s {
 		m.of.Store(nil)

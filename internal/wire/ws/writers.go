@@ -127,10 +127,12 @@ func (w *Writers[S]) take(mine *[share]*S) int {
 // wait; then it leaves s, and the buffer, to another goroutine.
 func (w *Writers[S]) write(s *S, at *attempt, buf *[]byte) *[]byte {
 	var err error
-	for {
+	for first := true; ; first = false {
 		b := w.next(s, buf, err)
 		if b.Conn == nil {
-			w.idle(s)
+			if first {
+				w.untimed(s)
+			}
 			return buf
 		}
 		var n int
@@ -147,14 +149,17 @@ func (w *Writers[S]) write(s *S, at *attempt, buf *[]byte) *[]byte {
 	}
 }
 
-// wrote and idle end the timing of a frame.
+// wrote ends the timing of the first of what was queued for s.
 func (w *Writers[S]) wrote(s *S, err error) {
-	if w.timed != nil && err == nil {
+	switch {
+	case err != nil:
+		w.untimed(s)
+	case w.timed != nil:
 		w.timed.written(s, w.counts.Waited)
 	}
 }
 
-func (w *Writers[S]) idle(s *S) {
+func (w *Writers[S]) untimed(s *S) {
 	if w.timed != nil {
 		w.timed.over(s)
 	}
@@ -167,28 +172,30 @@ func (w *Writers[S]) rest(s *S, buf *[]byte, b Batch, n int, held bool) {
 	if !held {
 		err := b.write()
 		w.wrote(s, err)
-		w.waitFor(s, buf, err)
+		w.waitFor(s, buf, err, false)
 		return
 	}
 	err := b.Conn.finish(b.B[n:])
 	b.Conn.mu.Unlock()
 	w.wrote(s, err)
-	w.waitFor(s, buf, err)
+	w.waitFor(s, buf, err, false)
 }
 
 // wait writes what is queued for s, and waits for it to be read.
 func (w *Writers[S]) wait(s *S) {
 	buf := batches.Get().(*[]byte)
 	defer keep(buf)
-	w.waitFor(s, buf, nil)
+	w.waitFor(s, buf, nil, true)
 }
 
-func (w *Writers[S]) waitFor(s *S, buf *[]byte, err error) {
+func (w *Writers[S]) waitFor(s *S, buf *[]byte, err error, first bool) {
 	defer w.wg.Done()
-	for {
+	for ; ; first = false {
 		b := w.next(s, buf, err)
 		if b.Conn == nil {
-			w.idle(s)
+			if first {
+				w.untimed(s)
+			}
 			return
 		}
 		err = b.write()
