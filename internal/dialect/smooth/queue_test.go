@@ -31,6 +31,9 @@ func TestAReaderThatStoppedIsLetGo(t *testing.T) {
 			if n < 7 {
 				t.Errorf("let go after %d MiB", n)
 			}
+			if slow := q.wire.counts.Slow.Load(); slow != 1 {
+				t.Errorf("%d are counted as too slow", slow)
+			}
 			return
 		}
 	}

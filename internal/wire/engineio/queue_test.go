@@ -32,8 +32,14 @@ func TestQueueIsBounded(t *testing.T) {
 			t.Fatalf("packet %d within the bound: %v", i, err)
 		}
 	}
+	if got, want := s.eio.Queued(), 2*large.cost()+fits*small.cost(); got != want {
+		t.Errorf("%d bytes wait, and %d are said to", want, got)
+	}
 	if err := e.Send(&small); !errors.Is(err, ErrSlow) {
 		t.Fatalf("beyond the bound: %v", err)
+	}
+	if c := s.eio.o.Counts; c.Slow.Load() != 1 || c.Opened.Load() != 1 {
+		t.Errorf("counted are %d of %d that were too slow", c.Slow.Load(), c.Opened.Load())
 	}
 	if err := e.Send(&small); !errors.Is(err, ErrClosed) {
 		t.Fatalf("after that: %v", err)

@@ -228,6 +228,9 @@ func TestPollSlow(t *testing.T) {
 	if err != ErrSlow {
 		t.Fatal(err)
 	}
+	if c := s.srv.o.Counts; c.Slow.Load() != 1 || c.Opened.Load() != 1 || c.In.Load() == 0 || c.Out.Load() == 0 {
+		t.Errorf("counted are %d of %d that were too slow, %d bytes in and %d out", c.Slow.Load(), c.Opened.Load(), c.In.Load(), c.Out.Load())
+	}
 	h.wantLeft(t, room, ReasonSlow)
 	if a := p.get(); a.Status != 410 {
 		t.Fatalf("%+v", a)
