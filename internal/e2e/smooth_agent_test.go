@@ -311,6 +311,10 @@ func (s *scene) text(i line, id string) bool {
 }
 
 func (s *scene) tool(i line, id string) bool {
+	leaves := slices.Contains(s.part.stage.Leaves, i.Name)
+	if leaves {
+		s.part.hold(id, heldLine{id, i.Name}) // a gateway that asks hangs up at the call's end
+	}
 	if !s.say("TOOL_CALL_START", fields{"toolCallId": id, "toolCallName": i.Name}) ||
 		!s.say("TOOL_CALL_ARGS", fields{"toolCallId": id, "delta": i.Arguments}) ||
 		!s.say("TOOL_CALL_END", fields{"toolCallId": id}) {
@@ -321,8 +325,7 @@ func (s *scene) tool(i line, id string) bool {
 		s.ask(fields{"id": "q" + id, "reason": "tool_call", "toolCallId": id})
 		return false
 	}
-	if slices.Contains(s.part.stage.Leaves, i.Name) {
-		s.part.hold(id, heldLine{id, i.Name})
+	if leaves {
 		s.finish(nil)
 		return false
 	}
