@@ -103,6 +103,45 @@ func (f *fleet) hour(e, other *edge, name string) {
 	o.hangUp()
 }
 
+// limits has an edge refuse what is one too many.
+func (f *fleet) limits(e *edge) {
+	f.t.Helper()
+	e.change("connections_per_client 4000", "connections_per_client 1\n\t\t\trooms_per_connection 1")
+	if err := e.reload(); err != nil {
+		f.t.Fatal(err)
+	}
+	cookie := browserCookie(f.t, e.gateway)
+	p, err := openPane(f.t.Context(), e.base, cookie)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer p.close()
+	ws, _, err := websocket.Dial(f.t.Context(), e.base+"/socket.io/?EIO=4&transport=websocket", &websocket.DialOptions{HTTPHeader: http.Header{"Cookie": {cookie}}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer ws.CloseNow() //nolint:errcheck // it is over
+	err = ws.Write(f.t.Context(), websocket.MessageText, []byte("40"))
+	for said := []byte("0"); err == nil && said[0] == '0'; {
+		if _, said, err = ws.Read(f.t.Context()); err == nil && said[0] != '0' && !strings.HasPrefix(string(said), "44") {
+			f.t.Errorf("a client has two connections: %s", said)
+		}
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for i := range 2 {
+		err := p.command(i, "thread:messages", map[string]any{"threadId": newThread(f.t, e.gateway, cookie)})
+		if (err != nil) != (i == 1) {
+			f.t.Errorf("room %d of a connection: %v", i, err)
+		}
+	}
+	want := map[string]string{`refused_total dialect="pilotoo",limit="connections_per_client"`: "1", `refused_total dialect="pilotoo",limit="rooms_per_connection"`: "1"}
+	if got := counted(f.t, e, "refused_total"); !maps.Equal(got, want) {
+		f.t.Errorf("refused are %v, want %v", got, want)
+	}
+}
+
 // channel sends one message in a thread of the app and waits for the run's end.
 func (f *fleet) channel(e *edge, thread string) {
 	f.t.Helper()
@@ -209,6 +248,7 @@ func TestCountsOfAScriptedHour(t *testing.T) {
 	check("after 50 reloads", 1)
 	do("second")
 	check("after another hour", 2)
+	f.limits(f.edges[0])
 	for i, e := range f.edges {
 		for name, n := range counted(t, e, "received_bytes_total", "sent_bytes_total", "pubsub_age_seconds") {
 			if strings.HasPrefix(n, "-") {

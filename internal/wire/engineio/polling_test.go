@@ -216,6 +216,9 @@ func TestConnectionLimit(t *testing.T) {
 	if _, res, err := s.tryDial("EIO=4&transport=websocket"); err == nil || res.StatusCode != 503 {
 		t.Fatalf("third session: %v", res)
 	}
+	if n := s.eio.o.Counts.OverSockets.Load(); n != 2 {
+		t.Errorf("%d are counted as refused", n)
+	}
 	s.want(s.post(sid, "1"), 200, "ok")
 	s.want(s.get(sid), 200, "6") // now it is forgotten
 	s.open()

@@ -116,6 +116,9 @@ func TestPlacesAreBounded(t *testing.T) {
 	if a := s.do(context.Background(), "GET", pollPath, ""); a.code != 503 || a.body != "" {
 		t.Fatalf("%+v", a)
 	}
+	if n := s.srv.o.Counts.OverSockets.Load(); n != 2 {
+		t.Errorf("%d are counted as refused", n)
+	}
 	_ = c.CloseNow()
 	s.h.wantLeft(t, room, ReasonTransport)
 	s.dial().alive()
@@ -132,6 +135,9 @@ func TestAHerdIsSlowedDown(t *testing.T) {
 	}
 	if n := s.srv.Sockets(); refused == 0 || n == 0 || n+refused != 50 {
 		t.Fatalf("%d refused, %d taken in", refused, n)
+	}
+	if n := s.srv.o.Counts.OverSockets.Load(); n != int64(refused) {
+		t.Errorf("%d refused, and counted are %d", refused, n)
 	}
 }
 

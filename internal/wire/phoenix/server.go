@@ -169,20 +169,19 @@ func (e *Server) enter() bool {
 // reserve takes a place for a handshake, or answers 503. The body is empty: a
 // polling client takes that as a reason to come back, and other text as a fault.
 func (e *Server) reserve(w http.ResponseWriter) bool {
-	if e.pace.Allow() {
-		e.mu.Lock()
-		full := e.taken >= e.o.MaxConnections
-		if full {
-			e.o.Counts.OverSockets.Add(1)
-		}
-		ok := !e.draining && !full
-		if ok {
-			e.taken++
-		}
-		e.mu.Unlock()
-		if ok {
-			return true
-		}
+	soon := !e.pace.Allow()
+	e.mu.Lock()
+	over := soon || e.taken >= e.o.MaxConnections
+	ok := !e.draining && !over
+	if ok {
+		e.taken++
+	}
+	e.mu.Unlock()
+	if ok {
+		return true
+	}
+	if over {
+		e.o.Counts.OverSockets.Add(1)
 	}
 	unavailable(w)
 	return false

@@ -14,8 +14,8 @@ type Counts struct {
 	// In and Out are bytes: frames with their heads on a WebSocket, bodies of
 	// polling. Of HTTP's own nothing is counted, nor of TLS's.
 	In, Out atomic.Int64
-	// What limits have refused: a connection that the server, or its client, has
-	// no more room for; a command that came too soon; a thread too many on one
+	// What limits have refused: a connection that the server has no room for, or
+	// not so soon after others; one too many of a client's; a command that came too soon; a thread too many on one
 	// connection.
 	OverSockets, OverClient, OverCommands, OverRooms atomic.Int64
 	// Waited is told how long a frame that found its queue empty took until the
