@@ -21,15 +21,23 @@ func init() {
 const adminTimeout = 10 * time.Second
 
 // AdminAPI shows on Caddy's admin endpoint what lives on the journals of this
-// process, and lets an operator stop a run or drain this edge. No answer holds
-// what people or agents wrote. Who may ask is Caddy's to say, as for all of its
-// admin endpoint.
+// process, and lets an operator stop a run, close a connection, delete a thread
+// or drain this edge; each such act is a line in the log. No answer holds what
+// people or agents wrote. Who may ask is Caddy's to say, as for all of its admin
+// endpoint; a page in a browser that wants something done must be of the endpoint
+// itself and say so by a header.
 //
+//	GET  /parlance/ui/
 //	GET  /parlance/stats
 //	GET  /parlance/ready
 //	GET  /parlance/edges
+//	GET  /parlance/pulse
+//	GET  /parlance/members
+//	GET  /parlance/find?id=<thread, run or segment>
 //	GET  /parlance/threads
 //	GET  /parlance/realms/{realm}/threads/{id}[?tenant=<tenant>]
+//	DELETE /parlance/realms/{realm}/threads/{id}[?tenant=<tenant>]
+//	POST /parlance/realms/{realm}/threads/{id}/members/{member}/close[?tenant=<tenant>]
 //	GET  /parlance/realms/{realm}/threads/{id}/records[?tenant=<tenant>&from=<cursor>&follow=1]
 //	GET  /parlance/runs[?stuck=1]
 //	GET  /parlance/runs/{id}
@@ -39,7 +47,11 @@ const adminTimeout = 10 * time.Second
 //
 // Each answer is an array with an entry for each journal; records are a line of
 // JSON each.
-type AdminAPI struct{}
+type AdminAPI struct {
+	// operator names who asks, where the endpoint is served to users that Caddy
+	// knows; nil is Caddy's own admin endpoint.
+	operator func(*http.Request) string
+}
 
 // CaddyModule returns the Caddy module information.
 func (AdminAPI) CaddyModule() caddy.ModuleInfo {
@@ -48,29 +60,38 @@ func (AdminAPI) CaddyModule() caddy.ModuleInfo {
 
 // Routes implements caddy.AdminRouter.
 func (a *AdminAPI) Routes() []caddy.AdminRoute {
-	const get, post = http.MethodGet, http.MethodPost
+	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 	return []caddy.AdminRoute{
-		route(get, "/parlance/stats", a.stats),
-		route(get, "/parlance/ready", a.ready),
-		route(get, "/parlance/edges", a.edges),
-		route(get, "/parlance/threads", a.threads),
-		route(get, "/parlance/realms/{realm}/threads/{id}", a.thread),
+		{Pattern: uiPath, Handler: caddy.AdminHandlerFunc(a.ui)},
+		route("/parlance/stats", does{get: a.stats}),
+		route("/parlance/ready", does{get: a.ready}),
+		route("/parlance/edges", does{get: a.edges}),
+		route("/parlance/pulse", does{get: a.pulse}),
+		route("/parlance/members", does{get: a.members}),
+		route("/parlance/find", does{get: a.find}),
+		route("/parlance/threads", does{get: a.threads}),
+		route("/parlance/realms/{realm}/threads/{id}", does{get: a.thread, remove: a.acts("delete", a.remove)}),
+		route("/parlance/realms/{realm}/threads/{id}/members/{member}/close", does{post: a.acts("close", a.closeMember)}),
 		{Pattern: "/parlance/realms/{realm}/threads/{id}/records", Handler: caddy.AdminHandlerFunc(a.records)},
-		route(get, "/parlance/runs", a.runs),
-		route(get, "/parlance/runs/{id}", a.run),
-		route(post, "/parlance/runs/{id}/cancel", a.cancel),
-		route(post, "/parlance/drain", a.drain),
-		route(post, "/parlance/edges/{name}/drain", a.drainNamed),
+		route("/parlance/runs", does{get: a.runs}),
+		route("/parlance/runs/{id}", does{get: a.run}),
+		route("/parlance/runs/{id}/cancel", does{post: a.acts("cancel", a.cancel)}),
+		route("/parlance/drain", does{post: a.acts("drain", a.drain)}),
+		route("/parlance/edges/{name}/drain", does{post: a.acts("drain", a.drainNamed)}),
 	}
 }
 
 // answer is what a request gets: a status and a value for JSON.
 type answer func(r *http.Request) (status int, v any, err error)
 
-func route(method, pattern string, f answer) caddy.AdminRoute {
+// does is what answers, by method.
+type does map[string]answer
+
+func route(pattern string, answers does) caddy.AdminRoute {
 	return caddy.AdminRoute{Pattern: pattern, Handler: caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-		if r.Method != method {
-			w.Header().Set("Allow", method)
+		f := answers[r.Method]
+		if f == nil {
+			w.Header().Set("Allow", strings.Join(slices.Sorted(maps.Keys(answers)), ", "))
 			return problem(http.StatusMethodNotAllowed, "method not allowed")
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), adminTimeout)
@@ -81,6 +102,7 @@ func route(method, pattern string, f answer) caddy.AdminRoute {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.WriteHeader(status)
 		return json.NewEncoder(w).Encode(v)
 	})}

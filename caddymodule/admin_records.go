@@ -56,8 +56,8 @@ func (a *AdminAPI) records(w http.ResponseWriter, r *http.Request) error {
 		return problem(http.StatusMethodNotAllowed, "method not allowed")
 	}
 	q := r.URL.Query()
-	key := chat.Key{Realm: r.PathValue("realm"), Tenant: q.Get("tenant"), Thread: r.PathValue("id")}
-	if !chat.ValidID(key.Realm) || !chat.ValidID(key.Thread) || key.Tenant != "" && !chat.ValidID(key.Tenant) {
+	key, ok := threadKey(r)
+	if !ok {
 		return problem(http.StatusNotFound, "no such thread")
 	}
 	from, ok := readCursor(q.Get("from"))
@@ -70,6 +70,7 @@ func (a *AdminAPI) records(w http.ResponseWriter, r *http.Request) error {
 		if !began {
 			began = true
 			w.Header().Set("Content-Type", "application/x-ndjson")
+			w.Header().Set("X-Content-Type-Options", "nosniff")
 			w.Header().Set("Cache-Control", "no-store")
 			w.WriteHeader(http.StatusOK)
 		}
@@ -81,7 +82,8 @@ func (a *AdminAPI) records(w http.ResponseWriter, r *http.Request) error {
 		return out.Flush()
 	}
 	for _, p := range pooledHubs() {
-		err := p.hub.Records(r.Context(), key, from, q.Has("follow"), write)
+		// A site's request would keep its configuration alive, so there it ends.
+		err := p.hub.Records(r.Context(), key, from, q.Has("follow") && a.operator == nil, write)
 		switch {
 		case began, r.Context().Err() != nil:
 			return nil // what was begun cannot become an error

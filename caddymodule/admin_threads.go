@@ -2,7 +2,6 @@ package caddymodule
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -44,14 +43,20 @@ type hubThread struct {
 }
 
 func (a *AdminAPI) thread(r *http.Request) (int, any, error) {
-	realm, tenant, id := r.PathValue("realm"), r.URL.Query().Get("tenant"), r.PathValue("id")
-	if !chat.ValidID(realm) || !chat.ValidID(id) || tenant != "" && !chat.ValidID(tenant) {
+	key, ok := threadKey(r)
+	if !ok {
 		return 0, nil, problem(http.StatusNotFound, "no such thread")
 	}
 	return everywhere("no such thread", func(p *pooled) (hubThread, error) {
-		t, err := p.hub.Thread(r.Context(), realm, tenant, id)
+		t, err := p.hub.Thread(r.Context(), key.Realm, key.Tenant, key.Thread)
 		return hubThread{p.key.String(), t}, err
 	})
+}
+
+// threadKey is the thread that a request's path and query name, if they can.
+func threadKey(r *http.Request) (chat.Key, bool) {
+	key := chat.Key{Realm: r.PathValue("realm"), Tenant: r.URL.Query().Get("tenant"), Thread: r.PathValue("id")}
+	return key, chat.ValidID(key.Realm) && chat.ValidID(key.Thread) && (key.Tenant == "" || chat.ValidID(key.Tenant))
 }
 
 type hubRun struct {
@@ -112,7 +117,7 @@ func everywhere[T any](none string, ask func(*pooled) (T, error)) (int, any, err
 }
 
 func absent(err error) bool {
-	return errors.Is(err, chat.ErrNoThread) || errors.Is(err, chat.ErrUnknownRun) || errors.Is(err, journal.ErrNotFound)
+	return errors.Is(err, chat.ErrNoThread) || errors.Is(err, edge.ErrNoMember) || errors.Is(err, chat.ErrUnknownRun) || errors.Is(err, journal.ErrNotFound)
 }
 
 // hubDrain is how far this process's drain of one journal has come.
@@ -151,7 +156,7 @@ func (a *AdminAPI) drainNamed(r *http.Request) (int, any, error) {
 	case len(list) > 0:
 		return http.StatusAccepted, list, nil
 	case known:
-		return 0, nil, problem(http.StatusConflict, fmt.Sprintf("this is edge %q: send the request to the admin endpoint of edge %q itself", here, name))
+		return 0, nil, elsewhere(here, name)
 	}
 	return 0, nil, problem(http.StatusNotFound, "no such edge")
 }

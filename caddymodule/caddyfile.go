@@ -73,6 +73,7 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 //		smooth  [<path>] { ... }
 //		origins <host...>
 //		page    <path>
+//		operator <path> <user...>
 //		health  <path>
 //		ready   <path>|off
 //		limits  { ... }
@@ -103,6 +104,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"smooth":      once(func() error { return h.readSmooth(d) }),
 		"origins":     texts(d, &h.Origins),
 		"page":        text(d, &h.Page),
+		"operator":    once(func() error { return h.readOperator(d) }),
 		"health":      text(d, &h.Health),
 		"ready":       text(d, &h.Ready),
 		"limits":      once(func() error { return h.readLimits(d) }),

@@ -65,6 +65,9 @@ type Handler struct {
 	// Where the demonstration page is served. Default: nowhere.
 	Page string `json:"page,omitempty"`
 
+	// The operator's page. Default: only on Caddy's admin endpoint.
+	Operator *Operator `json:"operator,omitempty"`
+
 	// Bounds on what clients and agents may use.
 	Limits *Limits `json:"limits,omitempty"`
 
@@ -166,7 +169,7 @@ func (h *Handler) Cleanup() error {
 // ServeHTTP answers what is for the site's paths. Sockets go on in the hub after
 // it has returned, so none holds on to the request or the configuration.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	if h.probe(w, r) {
+	if h.probe(w, r) || h.Operator.serve(w, r) {
 		return nil
 	}
 	if err := h.app.wait(r.Context()); err != nil {

@@ -92,6 +92,11 @@ func (h *Handler) makeSite() error {
 			return fmt.Errorf("page: %w", err)
 		}
 	}
+	if h.Operator != nil {
+		if err := h.Operator.make(); err != nil {
+			return fmt.Errorf("operator: %w", err)
+		}
+	}
 	if err := h.makePilotoo(); err != nil {
 		return fmt.Errorf("pilotoo: %w", err)
 	}
