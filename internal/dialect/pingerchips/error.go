@@ -92,7 +92,7 @@ var reasons = []struct {
 
 // codeOf is what a log calls an error: the protocol's reason, which names at most
 // the thread; "" for none.
-func (m *member) codeOf(err error) string {
+func codeOf(err error) string {
 	if err == nil {
 		return ""
 	}

@@ -3,6 +3,7 @@ package pingerchips
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/parlance-gateway/parlance/internal/dialect"
 	"github.com/parlance-gateway/parlance/internal/wire/phoenix"
@@ -21,7 +22,13 @@ func (s *Server) Join(ctx context.Context, c *phoenix.Channel, payload json.RawM
 	if !ok {
 		return nil, phoenix.ErrUnmatched
 	}
+	ctx, noted := k.visit.Connection.Begin(ctx, "phx_join")
 	m, err := k.join(ctx, c, payload)
+	if errors.Is(err, rateLimited) {
+		noted.Done("") // which is counted and not told
+	} else {
+		noted.Done(codeOf(err))
+	}
 	if err != nil {
 		reason, _ := refusal(err)
 		s.report("phx_join", err)

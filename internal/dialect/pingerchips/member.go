@@ -205,7 +205,7 @@ func (m *member) carry(p phoenix.Push) {
 	defer m.seat.Release()
 	defer m.crash(p.Event)
 	response, view, err := m.command(ctx, p.Event, p.Payload)
-	noted.Done(m.codeOf(err))
+	noted.Done(codeOf(err))
 	if err != nil {
 		reason, _ := refusal(err)
 		m.socket.server.report(p.Event, err)

@@ -110,7 +110,7 @@ func (q *queue) ended() string {
 	case q.slow:
 		return "client too slow"
 	}
-	return "closed by the client"
+	return "transport closed"
 }
 
 var batches = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
