@@ -87,13 +87,14 @@ func newAlarmClock(t *testing.T) *alarmClock {
 
 // TestInboundAgentsOverEdges has agents dial in to one of two edges on one Redis
 // and windows of two dialects watch at the other, while the agents move, and while
-// their edge is killed and restarted.
+// their edge is killed and restarted. A run waits longer for its agent than a busy
+// machine takes to restart an edge.
 func TestInboundAgentsOverEdges(t *testing.T) {
 	t.Parallel()
 	clock := newAlarmClock(t)
 	s := redistest.Start(t)
 	f := fleetOn(t, 2, "redis "+s.URL(), "agent bot agui AGENT", `agent worker socket {
-			idle 6s
+			idle 20s
 			wake `+clock.URL+`/wake {
 				secret `+wakeSecret+`
 			}

@@ -1,8 +1,8 @@
 package e2e
 
 import (
-	"syscall"
 	"testing"
+	"time"
 
 	"github.com/parlance-gateway/parlance/internal/journal/redisjournal/redistest"
 )
@@ -60,8 +60,9 @@ func TestChannelsOutliveEdges(t *testing.T) {
 		script(t, "deaths.mjs", map[string]func() any{"kill": func() any {
 			kills++
 			g.kill()
+			gone := time.Now().UnixMilli()
 			g.run()
-			return nil
+			return gone
 		}}, f.env(), "BASE="+g.base, "SECRET="+appSecret)
 		f.check()
 		if kills != 4 {
@@ -74,10 +75,12 @@ func TestChannelsOutliveEdges(t *testing.T) {
 		kills := 0
 		script(t, "deaths.mjs", map[string]func() any{"kill": func() any {
 			kills++
-			if err := e.edges[0].restart(syscall.SIGKILL); err != nil {
+			e.edges[0].kill()
+			gone := time.Now().UnixMilli()
+			if err := e.edges[0].boot(); err != nil {
 				return err.Error()
 			}
-			return nil
+			return gone
 		}}, e.env(f.env(), "SECRET="+appSecret)...)
 		f.check()
 		if kills != 4 {
