@@ -17,11 +17,16 @@ const (
 	takeEvery = 2_000
 	// takeTries bounds what it takes to claim a run.
 	takeTries = 4
-	// quiet is how long an owner that lives must have written nothing before its
-	// run is taken, beside the time that it gathers text for: what its agent had
-	// said through it is then in the journal.
+	// askTime is how long an owner that lives is asked to let a run go, askAgain
+	// when it is asked once more (one that has just taken it does not hear yet),
+	// askLook how often one looks whether it did.
+	askTime  = 3 * time.Second
+	askAgain = 100 * time.Millisecond
+	askLook  = 20 * time.Millisecond
+	// quiet is how long an owner that does not let go must have written nothing
+	// before its run is taken, beside the time that it gathers text for.
 	quiet = 200 * time.Millisecond
-	// quietTries bounds how long an owner is waited for that goes on writing.
+	// quietTries bounds how long such an owner is waited for that goes on writing.
 	quietTries = 5
 )
 
@@ -91,9 +96,12 @@ func (c *Conductor) TakeRun(ctx context.Context, key chat.Key, run string) error
 		if !c.mayTake(ctx, key, run) {
 			return ErrBusy
 		}
-		m, err := c.quietRun(ctx, key, run)
+		m, err := c.askedRun(ctx, key, run)
 		if err != nil {
 			return err
+		}
+		if c.Serving(key, run).Agent() != nil {
+			return nil // this edge has picked it up
 		}
 		fence, _, res, err := c.j.Claim(ctx, journal.Claim{
 			Key: key, Run: run, Fence: m.Fence, Owner: c.o.Boot, Living: true, Tag: c.o.Random() >> 1,
@@ -133,6 +141,71 @@ func (c *Conductor) taken(ctx context.Context, key chat.Key, run string, fence u
 	return nil
 }
 
+// free says that a run is to be had without asking its owner.
+func (c *Conductor) free(m journal.RunMeta) bool {
+	return m.Owner == "" || m.Owner == c.o.Boot || m.Lapsed(c.o.Now())
+}
+
+// askedRun asks a run's owner to let it go, by which all that its agent has said
+// through that edge is in the journal, and waits until it has. Of one that does
+// not, because it hangs or knows nothing of this, the run is taken when it is
+// quiet.
+func (c *Conductor) askedRun(ctx context.Context, key chat.Key, run string) (journal.RunMeta, error) {
+	began, asked := c.o.Now(), int64(0)
+	for {
+		snap, err := c.j.Load(ctx, journal.Load{Key: key})
+		if err != nil {
+			return journal.RunMeta{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		m, live := snap.Meta.Runs[run]
+		now := c.o.Now()
+		switch {
+		case !live:
+			return m, chat.ErrRunEnded
+		case c.free(m):
+			return m, nil
+		case now-began >= askTime.Milliseconds():
+			return c.quietRun(ctx, key, run)
+		case m.Due == 0, now-asked >= askAgain.Milliseconds():
+			asked = now
+			if _, err := c.carry(ctx, &Command{ID: newCommand(), Key: key, Decide: DecideAsk(run)}); err != nil {
+				return m, err
+			}
+		}
+		pause := askLook
+		if !sleep(ctx, &pause) {
+			return m, ErrBusy
+		}
+	}
+}
+
+// DecideAsk marks an active run as one that another edge wants: it is due although
+// its owner is well. The commit has no record, so every room that has the thread
+// open looks at it.
+func DecideAsk(run string) func(*View) (Plan, error) {
+	return func(v *View) (Plan, error) {
+		m, r := v.Meta.Runs[run], v.State.Run(run)
+		if r == nil || r.Stop != nil || r.Status != chat.RunActive || m.Owner == "" || m.Sealed {
+			return Plan{}, nil
+		}
+		return Plan{Runs: []journal.RunChange{{Run: run, Due: atOnce(v)}}}, nil
+	}
+}
+
+// asked lets the run go when another edge wants it because its agent speaks there;
+// nil for a run that no agent moves with.
+func (r *runner) asked() func(*journal.Meta) {
+	if _, ok := r.agent.(agent.Inbound); !ok || r.own.Status != chat.RunActive {
+		return nil
+	}
+	epoch, run, fence := r.owner.Epoch, r.own.ID, r.owner.Fence
+	return func(m *journal.Meta) {
+		if at, ok := m.Runs[run]; ok && m.Epoch == epoch && at.Fence == fence && at.Due != 0 && !at.Sealed {
+			r.post(mail{hand: make(chan bool, 1)})
+		}
+	}
+}
+
 // quietRun waits until a run's owner has written all that it may have gathered.
 // One that has lapsed, or that nobody has, is quiet.
 func (c *Conductor) quietRun(ctx context.Context, key chat.Key, run string) (journal.RunMeta, error) {
@@ -150,7 +223,7 @@ func (c *Conductor) quietRun(ctx context.Context, key chat.Key, run string) (jou
 		switch {
 		case !live:
 			return m, chat.ErrRunEnded
-		case m.Owner == "", m.Owner == c.o.Boot, m.Lapsed(c.o.Now()):
+		case c.free(m):
 			return m, nil
 		case n > 0 && (n == quietTries || m.W == last.W && m.Fence == last.Fence):
 			return m, nil
@@ -251,15 +324,20 @@ func (l *loop) leave() {
 // left says that the owner's end is that it lets the run go.
 func (o *Owner) left() bool { return o.outcome != nil && o.outcome.Status == chat.RunActive }
 
-// DecideLeave lets an active run go after its owner has written everything.
-func DecideLeave(o *Owner) func(*View) (Plan, error) {
+// DecideLeave lets an active run go after its owner has written everything. Where
+// somebody has asked for it, he has it before anyone else looks.
+func DecideLeave(o *Owner, now int64) func(*View) (Plan, error) {
 	return func(v *View) (Plan, error) {
 		if _, err := owned(v, o); err != nil {
 			return Plan{}, err
 		}
+		due := atOnce(v)
+		if v.Meta.Runs[o.Run].Due != 0 {
+			due = now + askTime.Milliseconds()
+		}
 		return Plan{
 			Guards: []journal.Guard{{Run: o.Run, Fence: o.Fence, W: o.W(), Owner: true}},
-			Runs:   []journal.RunChange{{Run: o.Run, NewOwner: true, Due: atOnce(v)}},
+			Runs:   []journal.RunChange{{Run: o.Run, NewOwner: true, Due: due}},
 		}, nil
 	}
 }

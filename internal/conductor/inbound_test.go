@@ -257,6 +257,69 @@ func TestRunGoesWhereItsAgentIs(t *testing.T) {
 	}
 }
 
+// PIN-194 PIN-206: an edge that is asked for a run lets it go with all that it has
+// accepted, however long the journal takes for it; one that hangs keeps it from
+// nobody.
+func TestRunGoesWithAllThatWasSaid(t *testing.T) {
+	for name, hangs := range map[string]bool{"a journal that is slow": false, "an edge that hangs": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			worker, other := newCaller(), newCaller()
+			a, b := w.edge(inbound(worker)), w.edge(inbound(other))
+			key := a.create("t")
+			tape := w.tape(key)
+			run, _ := a.start("t", say("m1", "hi"))
+			b.takes(key, run)
+			first := other.line(t)
+			first.says("one ")
+			tape.kind(run, chat.KindTextDelta)
+			held, stuck := make(chan struct{}), make(chan struct{})
+			release, stick := sync.OnceFunc(func() { close(held) }), sync.OnceFunc(func() { close(stuck) })
+			defer release()
+			b.link.set(func(call any) error {
+				if _, ok := call.(journal.Append); ok {
+					stick()
+					<-held
+				}
+				return nil
+			}, nil)
+			first.says("two ")
+			<-stuck
+			taken := make(chan error, 1)
+			go func() { taken <- a.TakeRun(context.Background(), key, run) }()
+			for late := time.Now().Add(patience); tape.load().Meta.Runs[run].Due == 0; time.Sleep(time.Millisecond) {
+				if time.Now().After(late) {
+					t.Fatal("nobody asks for the run")
+				}
+			}
+			want := "one two three"
+			if hangs {
+				w.moved.Add(askTime.Milliseconds())
+				want = "one three"
+			} else {
+				select {
+				case err := <-taken:
+					t.Fatalf("taken from an owner that still writes: %v", err)
+				default:
+				}
+				release()
+			}
+			if err := <-taken; err != nil {
+				t.Fatal(err)
+			}
+			release()
+			b.loses(key, run)
+			second := worker.line(t)
+			second.says("three")
+			second.ends(done0)
+			if end := tape.end(run); end.Status != chat.RunComplete || content(end) != want {
+				t.Errorf("it ended as %+v %q, want %q", end, content(end), want)
+			}
+			tape.whole()
+		})
+	}
+}
+
 // PIN-206: an edge takes a run from another that lives at most once in two seconds.
 func TestRunIsNotTakenTooOften(t *testing.T) {
 	w := newWorld(t)

@@ -237,7 +237,7 @@ func TestRunTimeout(t *testing.T) {
 	w := newWorld(t)
 	s := &script{run: hangs}
 	r := realmOf(s)
-	r.RunTimeout = 30 * time.Millisecond
+	r.RunTimeout = 300 * time.Millisecond
 	e := w.edge(r)
 	tape := w.tape(e.create("t"))
 	run, _ := e.start("t", say("m1", "hi"))

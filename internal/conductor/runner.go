@@ -145,6 +145,7 @@ func (r *runner) run(ctx context.Context, st *chat.State) {
 			}
 		},
 		Epoch: func(why room.CloseReason) { r.post(mail{epoch: why}) },
+		Meta:  r.asked(),
 	})
 	if err != nil {
 		return
@@ -492,7 +493,7 @@ func (l *loop) end() {
 		return status, value
 	})
 	if l.owner.left() {
-		decide = DecideLeave(&l.owner)
+		decide = DecideLeave(&l.owner, l.now())
 	}
 	d, err := l.c.carryOn(l.ctx, &Command{ID: newCommand(), Key: l.key, Decide: decide})
 	l.report("end", err)

@@ -211,6 +211,11 @@ func (r *Room) serve(step Step) {
 			r.refill(snap)
 		}
 		r.carry(&step)
+		for w := range r.watchers {
+			if w.Meta != nil && snap.Exists {
+				w.Meta(&snap.Meta)
+			}
+		}
 		if fresh && r.seq.Ready {
 			close(r.ready)
 		}

@@ -197,12 +197,16 @@ func (rs *Rooms) Join(ctx context.Context, key chat.Key, v Variant, m Member) (*
 }
 
 // Watcher sees a thread without being a member of it: an owner does, for as
-// long as it owns a run there. Both functions are called in order and must not
+// long as it owns a run there. The functions are called in order and must not
 // block or call the room.
 type Watcher struct {
 	Change func(*Change)
 	// Epoch says that a new epoch began, or that the thread is gone.
 	Epoch func(CloseReason)
+	// Meta shows what the thread's runs are like whenever the room has looked at
+	// the store, as it does when somebody has changed something without a record;
+	// nil does not want to know. It must not be changed.
+	Meta func(*journal.Meta)
 }
 
 // Watch calls w for every change from now on, until stop is called.
