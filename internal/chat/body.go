@@ -85,10 +85,10 @@ type (
 	}
 	// RunTakenBody says that another connection shows the run from here on: the
 	// one that did so before is to show nothing more of it.
-	// Supports is what it can show.
+	// Supports is what it can show; nil leaves that open.
 	RunTakenBody struct {
 		Holder   string   `json:"holder"`
-		Supports []string `json:"supports,omitempty"`
+		Supports []string `json:"supports"`
 	}
 	// RunStopBody seals the run: its owner may write no more.
 	RunStopBody struct {

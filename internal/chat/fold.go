@@ -209,7 +209,9 @@ func (run *Run) apply(r *Record, body Body) {
 		stop := b.Stop
 		run.Stop = &stop
 	case *RunTakenBody:
-		run.Holder, run.Origin.Supports = b.Holder, b.Supports
+		if run.Holder = b.Holder; b.Supports != nil {
+			run.Origin.Supports = b.Supports
+		}
 	case *RunDetachBody:
 		run.Detach = append(clip(run.Detach), b.Calls...)
 	case *InterruptBody:

@@ -19,8 +19,12 @@ type Remark struct {
 // segment they came in.
 var remarks = []string{"citations", "directive", "escalation", "response"}
 
-// maxRemark bounds the lists of a remark, in bytes; those beyond are left out.
-const maxRemark = 256 << 10
+// Bounds of the lists of a remark, those beyond are left out: their number, and
+// their bytes.
+const (
+	maxRemarks = 256
+	maxRemark  = 256 << 10
+)
 
 // Remarked is what the agent said under a name, or nothing.
 func (run *Run) Remarked(name string) []jsontext.Value {
@@ -43,6 +47,9 @@ func (run *Run) remark(b *CustomBody) {
 		return
 	}
 	if old := run.Remarks[i].Values; b.Value.Kind() == '[' && old[0].Kind() == '[' {
+		if len(old) == maxRemarks {
+			return
+		}
 		size := len(b.Value)
 		for _, v := range old {
 			size += len(v)

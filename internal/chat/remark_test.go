@@ -37,6 +37,12 @@ func TestRemarks(t *testing.T) {
 	if got("citations") != `[1][2][3]` {
 		t.Errorf("SMO-121 a list beyond the bound: %.40s", got("citations"))
 	}
+	for range 2 * maxRemarks {
+		say("citations", `[]`)
+	}
+	if n := len(run.Remarked("citations")); n != maxRemarks {
+		t.Errorf("SMO-121 %d lists", n)
+	}
 	if run = was; got("citations") != `[1]` || got("directive") != `{"a":1}` {
 		t.Error("a state that was returned has changed")
 	}

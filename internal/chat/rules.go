@@ -291,7 +291,7 @@ func (s *State) Take(run, holder string, supports []string) ([]Entry, error) {
 	if r := s.Run(run); r == nil || r.Stop != nil {
 		return nil, ErrUnknownRun
 	}
-	return []Entry{NewEntry(KindRunTaken, run, &RunTakenBody{Holder: holder, Supports: supports})}, nil
+	return []Entry{NewEntry(KindRunTaken, run, &RunTakenBody{Holder: holder, Supports: append([]string{}, supports...)})}, nil
 }
 
 // Stop decides on the end of a run from outside. A run at work is sealed

@@ -10,6 +10,7 @@ import (
 	"github.com/parlance-gateway/parlance/internal/dialect/pilotoo"
 	"github.com/parlance-gateway/parlance/internal/edge/page"
 	"github.com/parlance-gateway/parlance/internal/identity"
+	"github.com/parlance-gateway/parlance/internal/wire/phoenix"
 )
 
 // Serve answers a request that is for one of the site's paths; handled is
@@ -46,7 +47,7 @@ func opens(s *Site, r *http.Request) string {
 			return "pilotoo"
 		}
 	case s.Pingerchips != nil && strings.HasPrefix(path, s.Pingerchips.Path):
-		if r.URL.Query().Get("token") == "" {
+		if phoenix.Opens(r) {
 			return "pingerchips"
 		}
 	case s.Smooth != nil && path == s.Smooth.Path:

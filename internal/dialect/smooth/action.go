@@ -34,21 +34,28 @@ func (c *conn) frame(b []byte) {
 	if !c.check() {
 		return
 	}
+	soon := c.limited()
+	refuse := func(request string, err *Error) {
+		if soon {
+			c.conn.Limited()
+			err = &Error{CodeRate, "Too many frames; slow down."}
+		} else {
+			c.conn.Refuse(string(err.Code))
+		}
+		c.refuse("frame", request, err)
+	}
 	if !utf8.Valid(b) {
-		c.conn.Refuse(string(CodeInvalid))
-		c.refuse("frame", "", invalid("Invalid JSON frame"))
+		refuse("", invalid("Invalid JSON frame"))
 		return
 	}
 	o := read(b)
 	if o == nil {
-		c.conn.Refuse(string(CodeInvalid))
-		c.refuse("frame", "", invalid("Invalid JSON frame"))
+		refuse("", invalid("Invalid JSON frame"))
 		return
 	}
 	request, ok := o.requestID()
 	if !ok {
-		c.conn.Refuse(string(CodeInvalid))
-		c.refuse("frame", "", invalid("'requestId' must be a string of at most %d characters", MaxRequestID))
+		refuse("", invalid("'requestId' must be a string of at most %d characters", MaxRequestID))
 		return
 	}
 	name, isText := "", false
@@ -61,21 +68,17 @@ func (c *conn) frame(b []byte) {
 		a, known = extras[name]
 	}
 	switch {
-	case c.limited():
-		c.conn.Limited()
-		c.refuse("frame", request, &Error{CodeRate, "Too many frames; slow down."})
+	case soon:
+		refuse(request, nil)
 		return
 	case !o.has("action") || isText && name == "":
-		c.conn.Refuse(string(CodeInvalid))
-		c.refuse("frame", request, invalid("Missing 'action'"))
+		refuse(request, invalid("Missing 'action'"))
 		return
 	case !isText:
-		c.conn.Refuse(string(CodeInvalid))
-		c.refuse("frame", request, invalid("'action' must be a string"))
+		refuse(request, invalid("'action' must be a string"))
 		return
 	case !known:
-		c.conn.Refuse(string(CodeUnsupported))
-		c.refuse("frame", request, &Error{CodeUnsupported, "There is no such action."})
+		refuse(request, &Error{CodeUnsupported, "There is no such action."})
 		return
 	}
 	if cfg != nil && cfg.Strict {

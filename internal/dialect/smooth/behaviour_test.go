@@ -330,11 +330,21 @@ func TestDrainLeavesWhatWaits(t *testing.T) {
 }
 
 func TestRateLimit(t *testing.T) {
-	c := serve(t, func(e *edge.Site) { e.Rules.CommandsPerSecond, e.Rules.CommandBurst = 0.001, 2 }).dial("")
-	for range 3 {
-		c.send(`{"action":"ping","requestId":"p"}`)
+	for frame, request := range map[string]string{
+		`{"action":"ping","requestId":"p"}`: "p",
+		`{"action":"sing","requestId":"s"}`: "s",
+		// Nor is nonsense looked at, and logged, as often as somebody likes.
+		`nonsense`:                        "",
+		`{"action":"ping","requestId":7}`: "",
+		`{"requestId":"q"}`:               "q",
+	} {
+		c := serve(t, func(e *edge.Site) { e.Rules.CommandsPerSecond, e.Rules.CommandBurst = 0.001, 2 }).dial("")
+		for range 2 {
+			c.send(`{"action":"ping","requestId":"p"}`)
+		}
+		c.send("%s", frame)
+		c.expect("pong")
+		c.expect("pong")
+		c.refused("SMO-127 too many frames", "RATE_LIMITED", request)
 	}
-	c.expect("pong")
-	c.expect("pong")
-	c.refused("SMO-127 too many frames", "RATE_LIMITED", "p")
 }

@@ -43,6 +43,12 @@ func AuthToken(r *http.Request) string {
 	return ""
 }
 
+// Opens says whether a GET may open a connection: a WebSocket, or a poll that names
+// none. What names one in its query is no poll on a WebSocket.
+func Opens(r *http.Request) bool {
+	return strings.HasSuffix(r.URL.Path, "/websocket") || r.Header.Get(headerPoll) == "" && r.URL.Query().Get("token") == ""
+}
+
 // Accept serves one HTTP request. For a WebSocket it takes over the connection
 // and returns, keeping neither w nor r; a polling GET returns when there is
 // something for the client.
