@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/edge"
@@ -43,7 +44,7 @@ func (a *AdminAPI) foreign(r *http.Request) string {
 		return ""
 	case site != "" && site != "same-origin":
 		return "a page of another site asks"
-	case a.operator != nil && origin != "" && !ownOrigin(origin, r):
+	case a.operator != nil && origin != "" && site == "" && !ownOrigin(origin, r):
 		return "a page of another origin asks"
 	case r.Header.Get(actHeader) == "":
 		return "the header " + actHeader + " is missing"
@@ -51,7 +52,8 @@ func (a *AdminAPI) foreign(r *http.Request) string {
 	return ""
 }
 
-// ownOrigin says that an origin is the host that was asked.
+// ownOrigin says that an origin is the host that was asked, for browsers that do
+// not say themselves where a page is from: a proxy may ask for another host.
 func ownOrigin(origin string, r *http.Request) bool {
 	_, host, ok := strings.Cut(origin, "://")
 	return ok && strings.EqualFold(host, r.Host)
@@ -74,11 +76,7 @@ func (a *AdminAPI) audit(r *http.Request, action string, err error) {
 			result = e.Err.Error()
 		}
 	}
-	from, _, splitErr := net.SplitHostPort(r.RemoteAddr)
-	if splitErr != nil {
-		from = r.RemoteAddr
-	}
-	attrs := []any{"action", action, "by", by, "from", from, "result", result}
+	attrs := []any{"action", action, "by", by, "from", askedFrom(r), "result", result}
 	for _, name := range []string{"realm", "id", "member", "name"} {
 		if v := r.PathValue(name); chat.ValidID(v) {
 			attrs = append(attrs, name, v)
@@ -88,6 +86,19 @@ func (a *AdminAPI) audit(r *http.Request, action string, err error) {
 		attrs = append(attrs, "tenant", tenant)
 	}
 	slog.New(list[0].log).Info("an operator acted", attrs...)
+}
+
+// askedFrom is the address that a request is from: on a site the client's, as
+// Caddy knows it behind trusted proxies.
+func askedFrom(r *http.Request) string {
+	if ip, ok := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string); ok && ip != "" {
+		return ip
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
 }
 
 // hubDone is a journal in which something was done.

@@ -121,7 +121,7 @@ func (a *App) Start() error {
 	}
 	if a.Tracing != nil {
 		var err error
-		if a.provider, err = acquireProvider(a.Edge, a.logger); err != nil {
+		if a.provider, err = acquireProvider(a.Edge); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -52,7 +53,17 @@ func askFor[T any](f *adminFlags, method, uri string) ([]T, error) {
 	return list, nil
 }
 
-// show prints a list as a table, or each of it as a line of JSON.
+// cells makes a row of a table.
+func cells(values ...any) string {
+	row := make([]string, len(values))
+	for i, v := range values {
+		row[i] = field(fmt.Sprint(v))
+	}
+	return strings.Join(row, "\t")
+}
+
+// show prints a list as a table, of rows made by cells, or each of it as a line
+// of JSON.
 func show[T any](w io.Writer, asJSON bool, head string, list []T, row func(T) string) error {
 	if asJSON {
 		for _, v := range list {
@@ -69,7 +80,7 @@ func show[T any](w io.Writer, asJSON bool, head string, list []T, row func(T) st
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, head)
 	for _, v := range list {
-		fmt.Fprintln(table, plain(row(v)))
+		fmt.Fprintln(table, row(v))
 	}
 	return table.Flush()
 }
@@ -152,7 +163,7 @@ func threadsCommand(cmd *cobra.Command) {
 		var rows []string
 		for _, h := range list {
 			for _, t := range h.Threads {
-				rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%d\t%d\t%d.%d\t%s", t.Realm, dash(t.Tenant), t.Thread, t.Members, t.Runs, t.Epoch, t.Pos, ago(t.At, now)))
+				rows = append(rows, cells(t.Realm, dash(t.Tenant), t.Thread, t.Members, t.Runs, fmt.Sprintf("%d.%d", t.Epoch, t.Pos), ago(t.At, now)))
 			}
 		}
 		return show(cmd.OutOrStdout(), false, "REALM\tTENANT\tTHREAD\tMEMBERS\tRUNS\tCURSOR\tQUIET", rows, func(s string) string { return s })
@@ -180,7 +191,7 @@ func runsCommand(cmd *cobra.Command) {
 		var rows []string
 		for _, h := range list {
 			for _, r := range h.Runs {
-				rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", r.Realm, dash(r.Tenant), r.Thread, r.Run, r.Status, r.Agent, dash(r.Dialect), ago(r.Since, now), ago(r.At, now), dash(r.Stuck)))
+				rows = append(rows, cells(r.Realm, dash(r.Tenant), r.Thread, r.Run, r.Status, r.Agent, dash(r.Dialect), ago(r.Since, now), ago(r.At, now), dash(r.Stuck)))
 			}
 		}
 		if asJSON {
@@ -212,7 +223,7 @@ func drainCommand(cmd *cobra.Command) {
 			done, line := true, ""
 			for _, d := range list {
 				done = done && d.Done
-				line += fmt.Sprintf("edge %s: %d sockets and %d runs are left\n", d.Edge, d.Sockets, d.Runs)
+				line += fmt.Sprintf("edge %s: %d sockets and %d runs are left\n", field(d.Edge), d.Sockets, d.Runs)
 			}
 			if line != last {
 				fmt.Fprint(cmd.OutOrStdout(), line)

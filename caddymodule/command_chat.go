@@ -76,7 +76,11 @@ func chatCommand(cmd *cobra.Command) {
 			if err := site.parse(args[0]); err != nil {
 				return 1, err
 			}
-			return runChat(cmd.Context(), &site, thread, list)
+			code, err := runChat(cmd.Context(), &site, thread, list)
+			if err != nil {
+				err = errors.New(field(err.Error())) // some of it may be the gateway's words
+			}
+			return code, err
 		})(cmd, args)
 	}
 }

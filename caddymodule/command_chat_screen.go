@@ -45,7 +45,7 @@ func (s *chatScreen) note(text string) {
 	if s.interactive { // both are on one terminal then
 		s.rest()
 	}
-	text = strings.ReplaceAll(plain(text), "\n", " ")
+	text = field(text)
 	if s.colours {
 		text = "\x1b[2m" + text + "\x1b[0m"
 	}
@@ -106,6 +106,11 @@ func plain(text string) string {
 		}
 		return r
 	}, text)
+}
+
+// field is plain text that stays in its row and its column.
+func field(text string) string {
+	return strings.NewReplacer("\n", " ", "\t", " ").Replace(plain(text))
 }
 
 // plainJSON is a line of JSON with such characters escaped: they can only stand

@@ -47,7 +47,7 @@ type chatThread struct {
 }
 
 func (t chatThread) line() string {
-	return t.ID + "  " + t.CreatedAt.Local().Format("2006-01-02 15:04") + "  " + t.Title
+	return field(t.ID) + "  " + t.CreatedAt.Local().Format("2006-01-02 15:04") + "  " + field(t.Title)
 }
 
 // threads lists the newest conversations.

@@ -3,8 +3,14 @@ package caddymodule
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/spf13/cobra"
 )
 
 // TestNothingSteersATerminal: no control character of either set, and none that
@@ -66,5 +72,38 @@ func TestChatPackets(t *testing.T) {
 		if _, ok := parsePacket([]byte(b)); ok != want {
 			t.Errorf("%s is %v", b, ok)
 		}
+	}
+}
+
+// TestNobodyForgesARow: what somebody chose stays in its row and its column, and
+// an error is one line, also where it has the gateway's words.
+func TestNobodyForgesARow(t *testing.T) {
+	const evil = "a\tb\nc\x1b[1m"
+	if got := cells(evil, 7, "d"); got != "a b c[1m\t7\td" {
+		t.Errorf("a row: %q", got)
+	}
+	if got := (chatThread{ID: evil, Title: evil}).line(); strings.ContainsAny(got, "\t\n\x1b") {
+		t.Errorf("a conversation: %q", got)
+	}
+	var notes bytes.Buffer
+	newChatScreen(io.Discard, &notes, false).note(evil)
+	if got := notes.String(); got != "a b c[1m\n" {
+		t.Errorf("a note: %q", got)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 500 a\tb\x1b[1m\r\nContent-Length: 0\r\n\r\n")
+	}))
+	defer server.Close()
+	cmd := new(cobra.Command)
+	chatCommand(cmd)
+	cmd.SetArgs([]string{server.URL, "--list"})
+	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "with 500 a b[1m") {
+		t.Errorf("an error: %q", err)
 	}
 }

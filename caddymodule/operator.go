@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 
@@ -76,7 +77,7 @@ func (o *Operator) serve(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	rest, below := strings.CutPrefix(r.URL.Path, o.path)
-	if !below || rest == "" {
+	if !below || rest == "" || rest == "ui" {
 		w.Header().Set("Location", o.path+"ui/")
 		w.WriteHeader(http.StatusTemporaryRedirect)
 		return true
@@ -86,6 +87,10 @@ func (o *Operator) serve(w http.ResponseWriter, r *http.Request) bool {
 	if raw, ok := strings.CutPrefix(r.URL.RawPath, o.path); ok {
 		asked.URL.RawPath = adminPath + raw
 	} else if r.URL.RawPath != "" {
+		return false
+	}
+	// ServeMux would lead to where a path means, which is outside of here.
+	if at := asked.URL.EscapedPath(); strings.TrimSuffix(at, "/") != path.Clean(at) {
 		return false
 	}
 	if _, pattern := o.mux.Handler(asked); pattern == "" {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
 // What changes something is not for pages of other origins, whatever a browser
@@ -29,6 +30,7 @@ func TestAdminActsForNoForeignPage(t *testing.T) {
 		{"the page", map[string]string{"Origin": "http://example.com", "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors", "Parlance-Operator": "act"}, none, none},
 		{"an older browser's page", map[string]string{"Origin": "http://example.com", "Parlance-Operator": "act"}, none, none},
 		{"a form of the same origin", map[string]string{"Origin": "http://example.com", "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate"}, 403, 403},
+		{"the page behind a proxy that asks for another host", map[string]string{"Origin": "https://chat.example", "Sec-Fetch-Site": "same-origin", "Parlance-Operator": "act"}, none, none},
 		{"a form of an older browser", map[string]string{"Origin": "http://evil.example"}, 403, 403},
 		{"a page of another port", map[string]string{"Origin": "http://example.com:81", "Sec-Fetch-Site": "same-site", "Parlance-Operator": "act"}, 403, 403},
 		{"a page of another site", map[string]string{"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site", "Parlance-Operator": "act"}, 403, 403},
@@ -78,6 +80,12 @@ func TestOperatorOfASite(t *testing.T) {
 	}{
 		{"ada", "/ops", 307, ""},
 		{"ada", "/ops/", 307, ""},
+		{"ada", "/ops/ui", 307, ""},
+		{"ada", "/ops/u%69", 307, ""},
+		{"ada", "/ops//", 0, ""},
+		{"ada", "/ops//stats", 0, ""},
+		{"ada", "/ops/x/../stats", 0, ""},
+		{"ada", "/ops/./ui/", 0, ""},
 		{"ada", "/ops/ui/", 200, "<title>Parlance: operator</title>"},
 		{"bob b", "/ops/ui/style.css", 200, ":root"},
 		{"ada", "/ops/ui/none", 404, "not found"},
@@ -103,5 +111,24 @@ func TestOperatorOfASite(t *testing.T) {
 		if c.status == 307 && w.Header().Get("Location") != "/ops/ui/" {
 			t.Errorf("%s leads to %q", c.path, w.Header().Get("Location"))
 		}
+	}
+}
+
+// The log says who acted from where: of a site the client's address as Caddy knows
+// it behind its trusted proxies, of the admin endpoint the peer's.
+func TestWhereAnActWasAskedFrom(t *testing.T) {
+	r := prepared("POST", "/")
+	r.RemoteAddr = "192.0.2.1:1234"
+	if got := askedFrom(r); got != "192.0.2.1" {
+		t.Errorf("without a client's address: %q", got)
+	}
+	caddyhttp.SetVar(r.Context(), caddyhttp.ClientIPVarKey, "203.0.113.9")
+	if got := askedFrom(r); got != "203.0.113.9" {
+		t.Errorf("behind a proxy: %q", got)
+	}
+	bare := httptest.NewRequest("POST", "/", nil)
+	bare.RemoteAddr = "@"
+	if got := askedFrom(bare); got != "@" {
+		t.Errorf("on a Unix socket: %q", got)
 	}
 }

@@ -63,12 +63,16 @@ const (
 	flushTime = 5 * time.Second
 )
 
+// exportLog is where the exporter logs to: it outlives the configuration that it
+// was made by.
+var exportLog = newLogSwitch(slog.DiscardHandler)
+
 // exporting is a provider in the pool.
 type exporting struct{ *sdktrace.TracerProvider }
 
 // acquireProvider makes the process's provider, or takes the one that is there.
 // Each success is given back by providers.Delete.
-func acquireProvider(edgeName string, logger *slog.Logger) (trace.TracerProvider, error) {
+func acquireProvider(edgeName string) (trace.TracerProvider, error) {
 	v, _, err := providers.LoadOrNew(providerKey, func() (caddy.Destructor, error) {
 		ctx := context.Background()
 		exporter, err := autoexport.NewSpanExporter(ctx)
@@ -82,7 +86,7 @@ func acquireProvider(edgeName string, logger *slog.Logger) (trace.TracerProvider
 			return nil, fmt.Errorf("tracing: OTEL_RESOURCE_ATTRIBUTES: %w", err)
 		}
 		return &exporting{sdktrace.NewTracerProvider(
-			sdktrace.WithBatcher(&quietExporter{SpanExporter: exporter, logger: logger}), sdktrace.WithResource(res),
+			sdktrace.WithBatcher(&quietExporter{SpanExporter: exporter, logger: slog.New(exportLog)}), sdktrace.WithResource(res),
 		)}, nil
 	})
 	if err != nil {
@@ -130,6 +134,7 @@ func (q *quietExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOn
 func (a *App) trace() {
 	content := a.Tracing != nil && a.Tracing.Content
 	a.hub.tracer.Use(a.provider, content)
+	exportLog.to(a.logger.Handler())
 	if content {
 		a.logger.Warn("tracing has content on: what people and agents say is in the spans, for all who may read those")
 	}

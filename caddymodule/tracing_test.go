@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -152,5 +153,43 @@ func TestACollectorThatIsAwayIsSaidOnce(t *testing.T) {
 	}
 	if n := strings.Count(out.String(), "\n"); n != 2 || !strings.Contains(out.String(), "failures=3") {
 		t.Errorf("%d lines:\n%s", n, out.String())
+	}
+}
+
+// What the exporter has to say goes to the log of the configuration that is there
+// by then, not to that of the one which made it.
+func TestTheExporterLogsWhereTheConfigurationDoes(t *testing.T) {
+	var status atomic.Int32
+	status.Store(http.StatusBadRequest) // nothing that is tried again
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/x-protobuf")
+		w.WriteHeader(int(status.Load()))
+	}))
+	defer srv.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", srv.URL)
+	provider, err := acquireProvider("here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub := hubIn(t, t.TempDir())
+	var logs [2]bytes.Buffer
+	for i := range logs {
+		a := &App{hub: hub, provider: provider, logger: slog.New(slog.NewTextHandler(&logs[i], nil))}
+		a.trace()
+		_, s := provider.Tracer("test").Start(t.Context(), "a span")
+		s.End()
+		if err := provider.(*sdktrace.TracerProvider).ForceFlush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		status.Store(http.StatusOK)
+	}
+	for i, want := range []string{"are lost", "again"} {
+		if got := logs[i].String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, want) {
+			t.Errorf("configuration %d: %q", i, got)
+		}
+	}
+	hub.tracer.Use(nil, false)
+	if _, err := providers.Delete(providerKey); err != nil {
+		t.Error(err)
 	}
 }
