@@ -32,8 +32,13 @@ func TestCancelFromAnotherEdge(t *testing.T) {
 	if end.Status != chat.RunCancelled || end.Cause != chat.CauseUser || content(end) != "so far" {
 		t.Errorf("PIL-097 PIL-098 ended as %+v %q", end, content(end))
 	}
-	if got := <-s.stopped; got != run {
-		t.Errorf("the agent was told of %s", got)
+	select {
+	case got := <-s.stopped:
+		if got != run {
+			t.Errorf("the agent was told of %s", got)
+		}
+	case <-time.After(patience):
+		t.Error("the agent was not told")
 	}
 	for _, e := range []*edge{a, b} {
 		if err := e.Cancel(context.Background(), ann, segment, false); err != chat.ErrUnknownRun {
@@ -41,6 +46,44 @@ func TestCancelFromAnotherEdge(t *testing.T) {
 		}
 	}
 	tape.whole()
+}
+
+// PIL-097: an edge that learns that a run is not its own before it learns that it
+// was stopped tells the agent all the same.
+func TestAgentIsToldOfAStopThatComesLate(t *testing.T) {
+	w := newWorld(t)
+	s := &script{run: hangs, stopped: make(chan string, 1)}
+	a, b := w.edge(realmOf(s)), w.edge(echoes())
+	key := a.create("t")
+	tape := w.tape(key)
+	run, segment := a.start("t", say("m1", "hi"))
+	tape.kind(run, chat.KindTextDelta)
+	r := a.Serving(key, run).r
+	r.mu.Lock() // the record of the stop waits here
+	cancelled := make(chan error, 1)
+	go func() { cancelled <- b.Cancel(context.Background(), ann, segment, false) }()
+	for deadline := time.Now().Add(patience); ; {
+		if _, err := b.FindRun(context.Background(), key, run); errors.Is(err, chat.ErrRunEnded) {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatal("the run is not stopped")
+		}
+	}
+	r.mails = append(r.mails, mail{shut: true})
+	r.mu.Unlock()
+	ring(r.bell)
+	select {
+	case got := <-s.stopped:
+		if got != run {
+			t.Errorf("the agent was told of %s", got)
+		}
+	case <-time.After(patience):
+		t.Error("the agent was not told")
+	}
+	if err := <-cancelled; err != nil {
+		t.Error(err)
+	}
+	tape.end(run)
 }
 
 func TestRacingAnswersHaveOneWinner(t *testing.T) {
