@@ -30,7 +30,7 @@ function open() {
 	stop.abort();
 	stop = new AbortController();
 	const [, name, rest = ""] = /^#\/([a-z]*)\??(.*)$/.exec(location.hash) ?? [null, "", ""];
-	view = (views[name] ?? overview)({ query: new URLSearchParams(rest), confirm, go });
+	view = (Object.hasOwn(views, name) ? views[name] : overview)({ query: new URLSearchParams(rest), confirm, go });
 	document.title = `${view.title} – Parlance`;
 	main.replaceChildren(view.node);
 	for (const a of document.querySelectorAll("nav a")) {

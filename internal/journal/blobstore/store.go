@@ -16,6 +16,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -141,6 +142,10 @@ func (b *Blobs) tidy(ctx context.Context, h blobHead, unknown bool) {
 		end++
 	}
 	for n := range end {
+		if err := ctx.Err(); err != nil { // a damaged head may name more pieces than there are
+			b.log.Warn("pieces of a file may be left in the storage", "error", err)
+			return
+		}
 		if err := b.storage.Delete(ctx, piecePath(h.Set, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			b.log.Warn("a piece of a file could not be removed from the storage", "error", err)
 			return
@@ -156,7 +161,7 @@ func (b *Blobs) head(ctx context.Context, path string) (h blobHead, err error) {
 	if err != nil {
 		return h, fmt.Errorf("blobstore: a blob: %w", err)
 	}
-	if err := json.Unmarshal(text, &h); err != nil || h.Set == "" || h.Size < 0 || h.Piece < 1 {
+	if err := json.Unmarshal(text, &h); err != nil || h.Set == "" || h.Size < 0 || h.Piece < 1 || h.Piece > pieceSize || h.Size > math.MaxInt64-h.Piece {
 		return blobHead{}, errDamaged
 	}
 	return h, nil

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -180,4 +182,47 @@ func TestADamagedBlobIsNotThere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNobodyOpensADamagedHead: none that names what was never written so, which a
+// reader would be told as its size.
+func TestNobodyOpensADamagedHead(t *testing.T) {
+	b, m := fresh()
+	for _, head := range []string{
+		`{`, `{}`, `{"set":"","size":1,"piece":1}`, `{"set":"x","size":-1,"piece":1}`, `{"set":"x","size":1,"piece":0}`,
+		`{"set":"x","size":1,"piece":4194305}`, `{"set":"x","size":9223372036854775807,"piece":4194304}`,
+	} {
+		m.values[b.path("r", "id")] = []byte(head)
+		if r, size, err := b.OpenBlob(t.Context(), "r", "id"); !errors.Is(err, journal.ErrNotFound) {
+			t.Errorf("%s: %v %d %v", head, r, size, err)
+		}
+	}
+}
+
+// slow is a storage that takes a second to find nothing, and looks at no context.
+type slow struct {
+	*memory
+	t     *testing.T
+	asked int
+}
+
+func (s *slow) Delete(ctx context.Context, key string) error {
+	if s.asked++; s.asked > 100 {
+		s.t.Fatal("it goes on removing what is not there")
+	}
+	time.Sleep(time.Second)
+	return s.memory.Delete(ctx, key)
+}
+
+// A damaged head that names pieces without end keeps nobody: what removes them
+// ends with its time, whatever the storage does.
+func TestADamagedSizeEndsWithItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, m := fresh()
+		b.storage = &slow{memory: m, t: t}
+		m.values[b.path("r", "id")] = []byte(`{"set":"x","size":1152921504606846976,"piece":1}`)
+		if err := b.DeleteBlob(t.Context(), "r", "id"); err != nil || len(m.values) != 0 {
+			t.Error(err, len(m.values))
+		}
+	})
 }
