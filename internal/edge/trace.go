@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"iter"
 	"net/http"
 
 	"github.com/parlance-gateway/parlance/internal/conductor"
@@ -36,21 +37,27 @@ func (h *Hub) follow(c *dialect.Connection, r *http.Request, name, realm string)
 }
 
 // delivered draws that a run's end has reached windows, or is nil.
-func (h *Hub) delivered() func(*room.Change, []room.Member) {
+func (h *Hub) delivered() func(*room.Change, iter.Seq[room.Member]) {
 	if h.tracer == nil {
 		return nil
 	}
-	return func(c *room.Change, members []room.Member) {
+	return func(c *room.Change, shown iter.Seq[room.Member]) {
 		run := c.Before.Run(c.Record.Run)
-		if run == nil {
+		if run == nil || !h.tracer.Draws() {
 			return
 		}
-		var stamps []string
-		for _, m := range members {
+		windows, stamps := 0, []string(nil)
+		for m := range shown {
+			windows++
+			if len(stamps) == tracing.MaxLinks {
+				continue
+			}
 			if s, ok := m.(interface{ Stamp() string }); ok && s.Stamp() != "" {
 				stamps = append(stamps, s.Stamp())
 			}
 		}
-		h.tracer.Delivered(c.Key, run, len(members), stamps)
+		if windows > 0 {
+			h.tracer.Delivered(c.Key, run, windows, stamps)
+		}
 	}
 }

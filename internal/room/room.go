@@ -301,7 +301,7 @@ func (r *Room) carry(step *Step) {
 			}
 		}
 		if c.Record.Kind == chat.KindRunEnd && r.rooms.o.Ended != nil {
-			r.ended(c)
+			r.rooms.o.Ended(c, r.shown)
 		}
 		if arrived != nil {
 			arrived(max(0, time.Duration(r.rooms.o.Now()-c.Record.At)*time.Millisecond))
@@ -312,16 +312,12 @@ func (r *Room) carry(step *Step) {
 	}
 }
 
-// ended tells of a run's end that members were shown.
-func (r *Room) ended(c *Change) {
-	var members []Member
+// shown goes through the members that are shown changes now. Holds r.mu.
+func (r *Room) shown(yield func(Member) bool) {
 	for s := range r.seats {
-		if s.holds == 0 {
-			members = append(members, s.member)
+		if s.holds == 0 && !yield(s.member) {
+			return
 		}
-	}
-	if len(members) > 0 {
-		r.rooms.o.Ended(c, members)
 	}
 }
 

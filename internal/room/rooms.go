@@ -2,6 +2,7 @@ package room
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -25,9 +26,9 @@ type Options struct {
 	// (default 1 s).
 	Boot        string
 	AttendEvery time.Duration
-	// Ended is told of a run whose end was shown to members, with the room locked:
-	// it must not block. Nil is nobody.
-	Ended func(c *Change, members []Member)
+	// Ended is told of a run that ended, and to which members that was shown, with
+	// the room locked: it must not block, nor keep them. Nil is nobody.
+	Ended func(c *Change, shown iter.Seq[Member])
 	// Counts are told what the rooms do; nil is nobody.
 	Counts *Counts
 }

@@ -31,8 +31,6 @@ func (n *session) command(name string, arg json.RawMessage, reply answer) (run f
 	}
 	return func() {
 		ctx, noted := n.conn.Begin(n.server.ctx, name)
-		ctx, cancel := context.WithTimeout(ctx, commandTimeout)
-		defer cancel()
 		err := f(ctx)
 		noted.Done(codeOf(err))
 		if err != nil {
@@ -46,6 +44,8 @@ func parsed[C any](ctx context.Context, arg json.RawMessage, parse func([]byte) 
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
 	return do(ctx, c, reply)
 }
 

@@ -56,7 +56,8 @@ const (
 	maxReplayBytes = 4 << 20
 )
 
-// commandTimeout bounds one command; a client is not kept waiting longer.
+// commandTimeout bounds one command, once it was read; a client is not kept
+// waiting longer.
 const commandTimeout = 30 * time.Second
 
 // The names of the events on the socket.

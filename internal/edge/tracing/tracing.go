@@ -79,6 +79,9 @@ func (t *Tracer) tracer() trace.Tracer {
 	return nil
 }
 
+// Draws says that spans are made now.
+func (t *Tracer) Draws() bool { return t.tracer() != nil }
+
 func idle(tr trace.Tracer) bool {
 	_, none := tr.(noop.Tracer)
 	return none

@@ -91,8 +91,8 @@ func (l *Trail) Command(ctx context.Context, name string) (context.Context, stri
 	}
 }
 
-// maxLinks bounds the windows that one span is linked with.
-const maxLinks = 32
+// MaxLinks bounds the windows that one span is linked with.
+const MaxLinks = 32
 
 // Delivered draws that the end of a run reached the windows of this edge: below
 // the span that the run began with, and linked with their handshakes.
@@ -102,7 +102,7 @@ func (t *Tracer) Delivered(key chat.Key, run *chat.Run, windows int, stamps []st
 		return
 	}
 	var links []trace.Link
-	for _, s := range stamps[:min(len(stamps), maxLinks)] {
+	for _, s := range stamps[:min(len(stamps), MaxLinks)] {
 		if sc := parse(s); sc.IsValid() {
 			links = append(links, trace.Link{SpanContext: sc})
 		}
