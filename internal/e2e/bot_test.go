@@ -37,8 +37,9 @@ type call struct {
 	Answers []answerGiven
 	Planned int // words that it means to say in this call
 	Said    int
-	Whole   bool // it said all and its end was written
-	Over    bool // the request has ended, by whoever
+	Whole   bool   // it said all and its end was written
+	Over    bool   // the request has ended, by whoever
+	Above   string // the traceparent that came with it
 	// free is closed when it need not hold (any more).
 	free chan struct{}
 }
@@ -114,7 +115,7 @@ func (b *bot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if does["ask"] || does["fail"] || does["cut"] || does["hang"] {
 		words /= 2
 	}
-	c := b.began(in.Run, message, words, in.Resume)
+	c := b.began(in.Run, message, r.Header.Get("Traceparent"), words, in.Resume)
 	whole := b.speak(w, r, c, in.Thread, time.Duration(n["d"])*time.Millisecond, n["hold"], does)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -147,10 +148,10 @@ func (b *bot) tell(w http.ResponseWriter, run string) {
 	_ = json.NewEncoder(w).Encode(told)
 }
 
-func (b *bot) began(segment, message string, words int, answers []answerGiven) *call {
+func (b *bot) began(segment, message, above string, words int, answers []answerGiven) *call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c := &call{ID: len(b.calls), Segment: segment, Message: message, Planned: words, Answers: answers, free: make(chan struct{})}
+	c := &call{ID: len(b.calls), Segment: segment, Message: message, Above: above, Planned: words, Answers: answers, free: make(chan struct{})}
 	b.calls = append(b.calls, c)
 	b.open++
 	return c

@@ -76,6 +76,7 @@ type gateway struct {
 	// program is run in the place of binary, with a clock that is wrong by clock, if
 	// these are set.
 	program, clock string
+	env            []string // more of its environment
 }
 
 // output keeps what a process said.
@@ -157,6 +158,7 @@ func (g *gateway) boot() error {
 	g.cmd.Stdout, g.cmd.Stderr = g.log, g.log
 	g.cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+g.dir, "XDG_CONFIG_HOME="+g.dir, "PARLANCE_E2E_CLOCK="+g.clock,
 		"PARLANCE_E2E_HOLD=5s") // a busy machine is late with the card that goes before its call
+	g.cmd.Env = append(g.cmd.Env, g.env...)
 	if err := g.cmd.Start(); err != nil {
 		return err
 	}
