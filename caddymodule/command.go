@@ -30,7 +30,9 @@ func (f *adminFlags) ask(method, uri string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp, err := caddycmd.AdminAPIRequest(address, method, uri, nil, nil)
+	// Caddy sends an Origin, as a browser would, so that the header must say that
+	// it is none.
+	resp, err := caddycmd.AdminAPIRequest(address, method, uri, http.Header{actHeader: {"act"}}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("the Caddy at %s: %w (is it running, with Parlance in its configuration? --address names another)", address, err)
 	}
