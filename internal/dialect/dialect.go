@@ -63,6 +63,9 @@ type Seat interface {
 	// kept. Refresh moves a held seat to the newest position without delivering.
 	Hold()
 	Refresh()
+	// Reach is Refresh to where a log number is that another edge told: it waits for
+	// the journal if this one is behind.
+	Reach(ctx context.Context, log uint64)
 	// Release delivers what was kept, then goes on live.
 	Release()
 	Leave()

@@ -1,6 +1,9 @@
 package room
 
 import (
+	"context"
+	"sync"
+
 	"github.com/parlance-gateway/parlance/internal/chat"
 	"github.com/parlance-gateway/parlance/internal/journal"
 )
@@ -95,6 +98,53 @@ func (s *Seat) Refresh() {
 	if s.holds > 0 {
 		s.state, s.pos = s.room.seq.State, s.room.seq.State.Pos
 	}
+}
+
+// Reach is Refresh to a position that has at least a log number which somebody was
+// told at another edge: where the room is behind, it looks at the journal first. A
+// number that the thread has not got to, which is none of its epoch's, changes
+// nothing.
+func (s *Seat) Reach(ctx context.Context, log uint64) {
+	r := s.room
+	looked, over := make(chan struct{}, 1), make(chan struct{})
+	end := sync.OnceFunc(func() { close(over) })
+	w := &Watcher{
+		Change: func(*Change) {}, Epoch: func(CloseReason) { end() },
+		Meta: func(*journal.Meta) {
+			select {
+			case looked <- struct{}{}:
+			default:
+			}
+		},
+	}
+	if s.reached(log) || !r.watch(w) {
+		return
+	}
+	defer func() {
+		r.mu.Lock()
+		delete(r.watchers, w)
+		r.mu.Unlock()
+	}()
+	// What was being read already when this was called may be too old.
+	for range 2 {
+		r.put(journal.Notice{Resync: true})
+		select {
+		case <-looked:
+		case <-over:
+			return
+		case <-ctx.Done():
+			return
+		}
+		if s.reached(log) {
+			return
+		}
+	}
+}
+
+// reached refreshes a held seat and says whether it has come so far.
+func (s *Seat) reached(log uint64) bool {
+	s.Refresh()
+	return s.State().Log >= log
 }
 
 // Release delivers what was kept and lets the feed go on.

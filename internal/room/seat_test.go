@@ -1,10 +1,12 @@
 package room
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"github.com/parlance-gateway/parlance/internal/chat"
+	"github.com/parlance-gateway/parlance/internal/journal"
 )
 
 // speak writes a run of all that streams, one record a write, and calls each
@@ -245,4 +247,41 @@ func TestRingIsBounded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// late is a journal whose news do not come: a room learns by looking alone.
+type late struct{ journal.Journal }
+
+func (late) Follow(_ chat.Key, f func(journal.Notice)) (stop func()) {
+	f(journal.Notice{Resync: true})
+	return func() {}
+}
+
+// PIN-060 PIN-066: who was told of something at another edge is shown it here at
+// once, though the news has not come; a number that nobody was told changes nothing.
+func TestSeatReachesWhatAnotherEdgeTold(t *testing.T) {
+	j := openJournal(t)
+	rs := openRooms(t, late{j})
+	th := newThread(t, j, "t")
+	s := join(t, rs, th.key, newExact("v"), newMember())
+	defer s.Leave()
+	before := s.State().Log
+	speak(th, "r1", 10, func() {})
+	if s.Refresh(); s.State().Log != before {
+		t.Fatal("the room is not behind")
+	}
+	s.Reach(t.Context(), th.st.Log)
+	if st := s.State(); st.Log != th.st.Log || text(st) != text(th.st) {
+		t.Errorf("log %d, want %d", st.Log, th.st.Log)
+	}
+	if enc, ok := s.Since(before); !ok || len(enc) == 0 {
+		t.Errorf("what lies between is not known: %d %v", len(enc), ok)
+	}
+	s.Reach(t.Context(), th.st.Log+1)
+	if got := s.State().Log; got != th.st.Log {
+		t.Errorf("log %d, want %d", got, th.st.Log)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Reach(gone, th.st.Log+1)
 }

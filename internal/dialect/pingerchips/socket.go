@@ -164,6 +164,10 @@ func (m *member) open(ctx context.Context, c joinCommand, agent bool) error {
 		return m.unseen(err)
 	}
 	st := m.seat.State()
+	if c.Resumes && c.After > st.Log {
+		m.seat.Reach(ctx, c.After)
+		st = m.seat.State()
+	}
 	if v.Full {
 		m.past = m.pastOf(ctx, st, spanOf(st))
 	}
