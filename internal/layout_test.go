@@ -38,9 +38,11 @@ var arrows = map[string][]string{
 	"internal/dialect":              {"chat", "journal", "room", "agent", "identity", "conductor", "wire"},
 	"internal/sim":                  {"chat", "journal", "room", "agent", "conductor"},
 	"internal/edge":                 {"chat", "journal", "room", "agent", "identity", "conductor", "wire", "dialect"},
-	"internal/e2e":                  {"caddymodule", "chat", "journal", "room", "agent", "identity", "conductor", "wire", "dialect", "edge", "sim", "caddy"},
-	"caddymodule":                   {"chat", "journal", "room", "agent", "identity", "conductor", "wire", "dialect", "edge", "caddy"},
-	"spec":                          {},
+	// Its files are served as those of the other page are.
+	"internal/edge/operator": {"edge"},
+	"internal/e2e":           {"caddymodule", "chat", "journal", "room", "agent", "identity", "conductor", "wire", "dialect", "edge", "sim", "caddy"},
+	"caddymodule":            {"chat", "journal", "room", "agent", "identity", "conductor", "wire", "dialect", "edge", "caddy"},
+	"spec":                   {},
 }
 
 // topLevel is all that the root may hold beside dot-folders and build outputs.

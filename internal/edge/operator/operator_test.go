@@ -54,6 +54,7 @@ func TestServesItsFilesAndNothingElse(t *testing.T) {
 	if err != nil || len(names) < 5 {
 		t.Fatalf("embedded: %v, %v", names, err)
 	}
+	kinds := map[string]string{".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 	for _, name := range append(names, "") {
 		w := ask("GET", "/x/ui/"+name)
 		kind := kinds[".html"]

@@ -7,22 +7,15 @@ package page
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"embed"
-	"encoding/base64"
 	"html/template"
 	"io/fs"
-	"mime"
 	"net/http"
-	"path"
 	"strings"
-	"time"
 )
 
 //go:embed index.html *.css *.js *.svg
 var files embed.FS
-
-const index = "index.html"
 
 // policy lets the page load its own files and talk to its own server; "ws:" and
 // "wss:" are for browsers whose 'self' does not cover sockets.
@@ -59,20 +52,9 @@ func Handler(o Options) http.Handler {
 	if o.SocketPath == "" {
 		o.SocketPath = "/socket.io/"
 	}
-	h := &handler{mount: mount, files: make(map[string]file)}
-	names, _ := fs.Glob(files, "*") // fails for a bad pattern only
-	for _, name := range names {
-		data, err := files.ReadFile(name)
-		if err != nil {
-			panic("page: an embedded file cannot be read: " + err.Error())
-		}
-		if name == index {
-			data = render(data, relative(mount, o.SocketPath), relative(mount, slashed(o.RoutesPrefix)))
-		}
-		h.files[name] = newFile(name, data)
-	}
-	h.files[""] = h.files[index]
-	return h
+	f := NewFiles(mount, files, policy, http.Header{"Referrer-Policy": {"no-referrer"}})
+	f.set(index, render(f.files[index].data, relative(mount, o.SocketPath), relative(mount, slashed(o.RoutesPrefix))))
+	return f
 }
 
 // slashed begins and ends with a slash.
@@ -94,54 +76,4 @@ func render(text []byte, socket, routes string) []byte {
 		panic("page: " + err.Error())
 	}
 	return b.Bytes()
-}
-
-type handler struct {
-	mount string
-	files map[string]file
-}
-
-type file struct {
-	data []byte
-	kind string
-	tag  string
-}
-
-func newFile(name string, data []byte) file {
-	kind := mime.TypeByExtension(path.Ext(name))
-	switch path.Ext(name) { // a machine's own table may say otherwise
-	case ".html":
-		kind = "text/html; charset=utf-8"
-	case ".css":
-		kind = "text/css; charset=utf-8"
-	case ".js":
-		kind = "text/javascript; charset=utf-8"
-	case ".svg":
-		kind = "image/svg+xml"
-	}
-	sum := sha256.Sum256(data)
-	return file{data: data, kind: kind, tag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
-}
-
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	head := w.Header()
-	head.Set("Content-Security-Policy", policy)
-	head.Set("X-Content-Type-Options", "nosniff")
-	head.Set("Referrer-Policy", "no-referrer")
-	head.Set("Cross-Origin-Opener-Policy", "same-origin")
-	head.Set("Cache-Control", "no-cache")
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		head.Set("Allow", "GET, HEAD")
-		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
-		return
-	}
-	name, ok := strings.CutPrefix(r.URL.Path, h.mount)
-	f, found := h.files[name]
-	if !ok || !found {
-		http.Error(w, "not found", http.StatusNotFound)
-		return
-	}
-	head.Set("Content-Type", f.kind)
-	head.Set("ETag", f.tag)
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.data))
 }
