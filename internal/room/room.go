@@ -292,6 +292,13 @@ func (r *Room) carry(step *Step) {
 		for w := range r.watchers {
 			w.Change(c)
 		}
+		if restored(c) {
+			// Nobody was shown what came back with the end: all begin anew, as they do
+			// with an epoch.
+			for s := range r.seats {
+				r.drop(s, CloseEpoch)
+			}
+		}
 		for s := range r.seats {
 			if s.holds > 0 {
 				continue
@@ -310,6 +317,17 @@ func (r *Room) carry(step *Step) {
 			r.ring.trim(c.After)
 		}
 	}
+}
+
+// restored says that a run's end brings more of it than the thread had, which the
+// store had lost.
+func restored(c *Change) bool {
+	b, ok := c.Record.Body.(*chat.RunEndBody)
+	if !ok || b.Cause != chat.CauseLogLost || b.Message == nil {
+		return false
+	}
+	run := c.Before.Run(c.Record.Run)
+	return run == nil || len(b.Message.Content()) > len((&chat.Message{Parts: run.Parts}).Content())
 }
 
 // shown goes through the members that are shown changes now. Holds r.mu.

@@ -323,3 +323,29 @@ func TestHammer(t *testing.T) {
 		t.Errorf("%d rooms are open", n)
 	}
 }
+
+// What an owner restores after a loss was shown to nobody who came back meanwhile:
+// members begin anew with it, and stay where an end brings nothing.
+func TestRestoredTextIsShown(t *testing.T) {
+	j := openJournal(t)
+	rs := openRooms(t, j)
+	th := newThread(t, j, "t")
+	m := newMember()
+	s := join(t, rs, th.key, newExact("v"), m)
+	defer s.Leave()
+	s.Release()
+	lost := func(run, text string) {
+		th.start(run)
+		held := *th.st.Run(run)
+		if text != "" {
+			held.Parts = []*chat.Part{{ID: run + "-t", Type: chat.PartText, Text: chat.Text(text)}}
+		}
+		end := th.st.Run(run).End(chat.End{Status: chat.RunError, Cause: chat.CauseLogLost, Code: chat.CodeLogLost})
+		end.Body.(*chat.RunEndBody).Message = held.Answered(1)
+		th.commit([]journal.RunChange{{Run: run, End: true}}, end)
+	}
+	lost("r1", "")
+	m.reaches(t, th.st.Pos)
+	lost("r2", "what was said")
+	m.closes(t, CloseEpoch)
+}
